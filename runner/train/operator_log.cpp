@@ -28,8 +28,8 @@ bool is_on(const c10::IValue& value, c10::Device device) {
   return value.isList() && std::ranges::any_of(value.toListRef(), [&](const auto& one) { return is_on(one, device); });
 }
 
-// What an operator does with a number of the host in a tensor. Only one that a kernel of the device reads is told by its
-// value: others may be memory that nobody has written yet.
+// What an operator does with a number of the host in a tensor. Only one that a kernel of the device reads is told by
+// its value: others may be memory that nobody has written yet.
 enum class HostNumber { kUntold, kRead, kWritten };
 
 HostNumber use_of(const c10::Argument* argument, bool has_device_tensor) {

@@ -14,8 +14,8 @@ namespace ddprun {
 
 class OperatorLog {
  public:
-  // Logs work on `device`: if that is not the CPU, a number in a CPU tensor counts as the host's. Its value is told where
-  // a kernel of the device reads it, and how often it was written where an operator writes it.
+  // Logs work on `device`: if that is not the CPU, a number in a CPU tensor counts as the host's. Its value is told
+  // where a kernel of the device reads it, and how often it was written where an operator writes it.
   explicit OperatorLog(c10::Device device) : device_(device) {}
 
   // Adds the operators of its thread to the log while it lives, in backward passes too. Does nothing without a log.

@@ -66,9 +66,9 @@ class Precision {
   MemoryFormat memory_format_ = MemoryFormat::kChannelsFirst;
 };
 
-// Returns the memory format of `trainer.memory_format: auto`: channels last for networks that filter images, on CPUs and
-// in the precisions that a GPU's tensor cores compute; else channels first. It is decided by these alone, so that equal
-// experiments sum in equal order.
+// Returns the memory format of `trainer.memory_format: auto`: channels last for networks that filter images, on CPUs
+// and in the precisions that a GPU's tensor cores compute; else channels first. It is decided by these alone, so that
+// equal experiments sum in equal order.
 MemoryFormat suitable_memory_format(const Model& model, const DataSpec& data, PrecisionMode precision,
                                     c10::DeviceType device);
 

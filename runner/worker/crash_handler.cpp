@@ -144,7 +144,8 @@ void end_report(int) {
   ::alarm(kReportSeconds);
   const auto* doing = current_op;
   if (signal == SIGABRT && watches_nccl()) {
-    tell_launcher(nullptr, failure_begin_lost, "NCCL's watchdog ended the process, for another rank or for an error of NCCL");
+    tell_launcher(nullptr, failure_begin_lost,
+                  "NCCL's watchdog ended the process, for another rank or for an error of NCCL");
   } else if (doing != nullptr && doing->section != nullptr) {
     tell_launcher(doing, failure_begin, "");
   }

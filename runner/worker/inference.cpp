@@ -145,7 +145,8 @@ class PredictionTask final : public Inference {
     if (runtime_.place.rank == 0) file_.emplace(runtime_.place.out);
     const auto next = [&] { return source.has_next() ? lines(source.next()) : ""; };
     for (int64_t round = 0; round < source.rounds(); ++round)
-      write(within_memory(std::string("predicting the split ") + split_name(split), advice_for_evaluations(trainer), next));
+      write(within_memory(std::string("predicting the split ") + split_name(split), advice_for_evaluations(trainer),
+                          next));
     if (file_) file_->finish();
     auto counts = at::tensor({correct_, classified_}, at::kLong);
     runtime_.communicator.sum(counts);

@@ -128,7 +128,8 @@ class TrainTask final : public WorkerTask {
 
   TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
 
-  // Returns the memory format. A resumed run keeps that of its start, since another order of numbers rounds differently.
+  // Returns the memory format. A resumed run keeps that of its start, since another order of numbers rounds
+  // differently.
   MemoryFormat memory_format() const {
     const auto& config = runtime_.experiment.trainer;
     if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;

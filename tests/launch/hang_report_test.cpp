@@ -92,8 +92,9 @@ TEST(HangReport, OfARankThatNcclsWatchdogEndedTheOneThatStandsStillIsTheCause) {
   ended.failure = WorkerFailure{.rank = 0, .kind = FailureKind::kCommunication, .message = "NCCL's watchdog ended it"};
   const auto hung = standing(1, Activity::kComputing, 7);
   const auto result = judge_ends({.workers = {ended, hung}, .hung = true});
-  EXPECT_THAT(result.report,
-              HasSubstr("rank 1 on a has hung for 61 s at step 7, computing\n  rank 0 gave up: NCCL's watchdog ended it\n"));
+  EXPECT_THAT(
+      result.report,
+      HasSubstr("rank 1 on a has hung for 61 s at step 7, computing\n  rank 0 gave up: NCCL's watchdog ended it\n"));
   EXPECT_EQ(result.cause->kind, FailureKind::kHang);
   EXPECT_THAT(judge_ends({.workers = {ended}, .hung = true}).report,
               HasSubstr("rank 0 on a failed: NCCL's watchdog ended it (SIGABRT)\n"));

@@ -46,16 +46,18 @@ TEST(OperatorLog, ANumberOfTheHostIsToldWhereAKernelOfTheDeviceReadsIt) {
     return log_of([&, rate = at::scalar_tensor(factor)] { weight.mul(rate); }, at::kMeta);
   };
   EXPECT_EQ(scaled(0.1).difference(scaled(0.1)), "");
-  EXPECT_THAT(scaled(0.1).difference(scaled(0.2)), HasSubstr("float[]cpu=0.2"));
+  EXPECT_THAT(scaled(0.1).difference(scaled(0.2)), HasSubstr("Float[]cpu=0.2"));
 }
 
 TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotTold) {
   const auto worked = [](float left_in_memory) {
-    return log_of([&] {
-      std::array<float, 1> memory{left_in_memory};
-      const auto fresh = at::from_blob(memory.data(), {1});  // as at::empty gives it
-      fresh.view({}).fill_(1).add(2);
-    }, at::kMeta);
+    return log_of(
+        [&] {
+          std::array<float, 1> memory{left_in_memory};
+          const auto fresh = at::from_blob(memory.data(), {1});  // as at::empty gives it
+          fresh.view({}).fill_(1).add(2);
+        },
+        at::kMeta);
   };
   const auto log = worked(5);
   EXPECT_FALSE(log.empty());

@@ -409,7 +409,8 @@ TEST(OutOfMemory, OfAnEvaluationNamesItsOwnKey) {
   class NarrowInEvaluation : public ToyModel {
    public:
     at::Tensor forward(const at::Tensor& input) override {
-      TORCH_CHECK_WITH(OutOfMemoryError, is_training() || input.size(0) <= 2, "no room for ", input.size(0), " samples");
+      TORCH_CHECK_WITH(OutOfMemoryError, is_training() || input.size(0) <= 2, "no room for ", input.size(0),
+                       " samples");
       return ToyModel::forward(input);
     }
   };

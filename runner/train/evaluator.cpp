@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/evaluator.h"
 
+#include "base/log.h"
 #include "data/checked_split.h"
 #include "data/loader.h"
 #include "metrics/metric_counts.h"
@@ -59,12 +60,15 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   MetricSums sums;
   CountSums counts;
   const auto add_next = [&] {
-    within_memory(std::string("evaluating the split ") + split_name(split), advice_for_evaluations(config_), [&] {
+    try {
       const auto batch = parts_.precision.converted(source.next());
       const auto step = call_step(*parts_.model, batch, parts_.objective);
       sums.add(step, batch.size());
       counts.add(step.counts);
-    });
+    } catch (const std::exception& error) {
+      rethrow_with_advice(error, log::text("evaluating the split ", split_name(split)),
+                          advice_for_evaluations(config_));
+    }
   };
   std::exception_ptr error;
   for (int64_t round = 0; round < source.rounds(); ++round) {
@@ -81,7 +85,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   return evaluation_of(std::move(totals), counts.totals(parts_.communicator), parts_.objective);
 }
 
-PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) {
+PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) try {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
   const auto autocast = parts_.precision.autocast();
@@ -92,14 +96,14 @@ PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predicti
   PredictionTable table;
   for (std::span<const int64_t> left = numbers; !left.empty();) {
     const auto count = std::min(left.size(), static_cast<size_t>(batch_size));
-    within_memory(std::string("predicting the split ") + split_name(split), advice_for_evaluations(config_), [&] {
-      const auto batch = on_device(checked.get(left.first(count)), parts_.device);
-      append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
-                  *parts_.dataset);
-    });
+    const auto batch = on_device(checked.get(left.first(count)), parts_.device);
+    append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
+                *parts_.dataset);
     left = left.subspan(count);
   }
   return table;
+} catch (const std::exception& error) {
+  rethrow_with_advice(error, log::text("predicting the split ", split_name(split)), advice_for_evaluations(config_));
 }
 
 }  // namespace ddprun

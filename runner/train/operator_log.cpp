@@ -80,7 +80,7 @@ bool waits(const at::RecordFunction& call, c10::Device device) {
   static const std::set<std::string> kWaiting{"aten::_local_scalar_dense", "aten::nonzero"};
   if (device.is_cpu() || !kWaiting.contains(call.name())) return false;
   const auto inputs = call.inputs();
-  return !inputs.empty() && inputs[0].isTensor() && is_on(inputs[0], device);
+  return !inputs.empty() && is_on(inputs[0], device);
 }
 
 struct Listener final : c10::DebugInfoBase {

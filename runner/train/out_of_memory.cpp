@@ -53,4 +53,9 @@ std::string advice_for_all_else() {
          "machine's";
 }
 
+void rethrow_with_advice(const std::exception& error, const std::string& during, const std::string& advice) {
+  if (is_out_of_memory(error)) throw OutOfMemory(error, during, advice);
+  throw;
+}
+
 }  // namespace ddprun

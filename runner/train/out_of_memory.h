@@ -25,13 +25,8 @@ std::string advice_for_steps(const TrainerConfig& config);
 std::string advice_for_evaluations(const TrainerConfig& config);
 std::string advice_for_all_else();
 
-// Calls `work` and turns its running out of memory into an OutOfMemory.
-template <class Work>
-auto within_memory(const std::string& during, const std::string& advice, const Work& work) try {
-  return work();
-} catch (const std::exception& error) {
-  if (is_out_of_memory(error)) throw OutOfMemory(error, during, advice);
-  throw;
-}
+// To be called in a handler of `error`: rethrows it, as an OutOfMemory if memory ran out.
+[[noreturn]] void rethrow_with_advice(const std::exception& error, const std::string& during,
+                                      const std::string& advice);
 
 }  // namespace ddprun

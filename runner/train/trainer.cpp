@@ -4,9 +4,9 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "train/checkpointer.h"
+#include "train/micro_batch_search.h"
 #include "train/out_of_memory.h"
 #include "train/state_guard.h"
-#include "train/trials.h"
 
 #include <ddprun/error.h>
 
@@ -129,9 +129,7 @@ void Trainer::begin() try {
   if (needs_a_way_back) save_now(false);
   start_from_here();
 } catch (const std::exception& error) {
-  if (is_out_of_memory(error))
-    throw OutOfMemory(error, "in a trial before the first step", advice_for_steps(experiment_.trainer));
-  throw;
+  rethrow_with_advice(error, "in a trial before the first step", advice_for_steps(experiment_.trainer));
 }
 
 std::unique_ptr<TrainLoader> Trainer::loader() const {
@@ -276,9 +274,7 @@ void Trainer::train_step() try {
   agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
-  if (is_out_of_memory(error))
-    throw OutOfMemory(error, log::text("in step ", state_.step + 1), advice_for_steps(experiment_.trainer));
-  throw;
+  rethrow_with_advice(error, log::text("in step ", state_.step + 1), advice_for_steps(experiment_.trainer));
 }
 
 // Decides with all ranks: to stop, to save, that the time is over. Up to that decision, in which the host waits for the

@@ -143,10 +143,12 @@ class PredictionTask final : public Inference {
                       runtime_.device, images_[static_cast<size_t>(split)]);
     const auto autocast = runtime_.precision.autocast();
     if (runtime_.place.rank == 0) file_.emplace(runtime_.place.out);
-    const auto next = [&] { return source.has_next() ? lines(source.next()) : ""; };
-    for (int64_t round = 0; round < source.rounds(); ++round)
-      write(within_memory(std::string("predicting the split ") + split_name(split), advice_for_evaluations(trainer),
-                          next));
+    try {
+      for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
+    } catch (const std::exception& error) {
+      rethrow_with_advice(error, log::text("predicting the split ", split_name(split)),
+                          advice_for_evaluations(trainer));
+    }
     if (file_) file_->finish();
     auto counts = at::tensor({correct_, classified_}, at::kLong);
     runtime_.communicator.sum(counts);

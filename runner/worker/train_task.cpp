@@ -382,8 +382,7 @@ class TrainTask final : public WorkerTask {
     try {
       write_summary(runtime_.place.run_dir, summary);
     } catch (const UserError& error) {
-      if (enum_of<RunStatus>(summary.end.status) != RunStatus::kFailed) throw UserError(error.what() + what_stands);
-      log::warn(error.what());  // the run's own failure is the one to report
+      throw UserError(error.what() + what_stands);
     }
   }
 

@@ -57,12 +57,14 @@ struct Problem {
   std::string section = {};  // the experiment's, if a plugin threw it
 };
 
+const char* phase_of(const WorkerTask* task) { return task ? task->phase() : "starting"; }
+
 int report(const WorkerPlace& place, const WorkerTask* task, const Problem& problem) {
   const WorkerFailure failure{.rank = place.rank,
                               .time = steady_seconds(),
                               .kind = problem.kind,
                               .message = problem.message,
-                              .phase = task ? task->phase() : "starting",
+                              .phase = phase_of(task),
                               .step = task ? task->step() : -1,
                               .section = problem.section};
   if (!write_failure(place.failure, failure))
@@ -108,8 +110,8 @@ Problem problem_of(const WorkerTask* task) {
     return {.kind = FailureKind::kCommunication, .message = error.what()};
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) {
-      const std::string phase = task ? task->phase() : "starting";
-      return {.kind = FailureKind::kMemory, .message = OutOfMemory(error, phase, advice_for_all_else()).what()};
+      const OutOfMemory told(error, phase_of(task), advice_for_all_else());
+      return {.kind = FailureKind::kMemory, .message = told.what()};
     }
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     return {.kind = FailureKind::kInternal, .message = of_torch ? of_torch->what_without_backtrace() : error.what()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/node_setup.h"
 
-#include <ddprun/error.h>
+#include "support/error_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,13 +106,10 @@ TEST(NodeSetup, NcclChoosesItsInterfacesItself) {
 TEST(NodeSetup, AnAddressThatIsNotThisMachinesIsRefusedWithThoseThatAre) {
   auto wanted = experiment();
   wanted.launch.address = "203.0.113.7";  // for documentation: nobody has it
-  try {
-    find_node_setup({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-    FAIL() << "not refused";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("launch.address: 203.0.113.7 is not an address of this machine"));
-    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1 (lo)"));
-  }
+  const auto error =
+      error_of([&] { find_node_setup({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8}); });
+  EXPECT_THAT(error, HasSubstr("launch.address: 203.0.113.7 is not an address of this machine"));
+  EXPECT_THAT(error, HasSubstr("127.0.0.1 (lo)"));
 }
 
 TEST(NodeSetup, NcclsWatchdogWaitsSecondsNotAMinuteForItsRecords) {
@@ -131,24 +128,18 @@ TEST(NodeSetup, TheRunEndsItsMarginBeforeSlurmDoes) {
 }
 
 TEST(NodeSetup, TwoRanksForTheOnlyGpuAreRefused) {
-  try {
-    find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 1, .cores = 8});
-    FAIL() << "not refused";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("2 workers for 1 GPUs"));
-  }
+  const auto error =
+      error_of([&] { find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 1, .cores = 8}); });
+  EXPECT_THAT(error, HasSubstr("2 workers for 1 GPUs"));
 }
 
 TEST(NodeSetup, StrategyDpIsRefusedInOneOfSeveralProcesses) {
   const LaunchFlags nodes{.nnodes = Setting{"--nnodes", "2"},
                           .rdzv_endpoint = Setting{"--rdzv-endpoint", "127.0.0.1:1"}};
   for (const auto& [flags, variables] : {std::pair(LaunchFlags(), rank_of_two()), std::pair(nodes, Variables())}) {
-    try {
-      find_node_setup(flags, experiment("dp"), Environment(variables), {.gpus = 2, .cores = 8});
-      FAIL() << "not refused";
-    } catch (const UserError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("trainer.strategy: dp is one process"));
-    }
+    const auto error =
+        error_of([&] { find_node_setup(flags, experiment("dp"), Environment(variables), {.gpus = 2, .cores = 8}); });
+    EXPECT_THAT(error, HasSubstr("trainer.strategy: dp is one process"));
   }
 }
 

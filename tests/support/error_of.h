@@ -7,12 +7,12 @@
 
 namespace ddprun {
 
-// What the UserError says that a call throws; empty where it throws none.
-template <class Call>
+// What the Error says that a call throws; empty where it throws none.
+template <class Error = UserError, class Call>
 std::string error_of(Call call) try {
   call();
   return "";
-} catch (const UserError& error) {
+} catch (const Error& error) {
   return error.what();
 }
 

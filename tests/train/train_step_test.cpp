@@ -383,26 +383,18 @@ TEST(OutOfMemory, NamesWhatToChange) {
   auto run = each_step_logged(folder);
   run.train_samples = 96;  // whole batches: no smaller one is rehearsed
   run.make_model = [] { return std::make_shared<Narrow>(3); };
-  try {
-    train_toy(run);
-    FAIL() << "it had room";
-  } catch (const OutOfMemory& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("out of memory in step 1: no room for 12 samples"));
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.micro_batch=auto"));
-  }
+  const auto error = error_of<OutOfMemory>([&] { train_toy(run); });
+  EXPECT_THAT(error, ::testing::HasSubstr("out of memory in step 1: no room for 12 samples"));
+  EXPECT_THAT(error, ::testing::HasSubstr("trainer.micro_batch=auto"));
 }
 
 TEST(OutOfMemory, OfARehearsalIsToldAtOnce) {
   const TempFolder folder;
   auto run = each_step_logged(folder);  // whose last batch is smaller than the others, so it is rehearsed
   run.make_model = [] { return std::make_shared<Narrow>(0); };
-  try {
-    train_toy(run);
-    FAIL() << "it had room";
-  } catch (const OutOfMemory& error) {
-    EXPECT_THAT(error.what(), ::testing::StartsWith("out of memory in a trial before the first step: no room for"));
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.micro_batch=auto"));
-  }
+  const auto error = error_of<OutOfMemory>([&] { train_toy(run); });
+  EXPECT_THAT(error, ::testing::StartsWith("out of memory in a trial before the first step: no room for"));
+  EXPECT_THAT(error, ::testing::HasSubstr("trainer.micro_batch=auto"));
 }
 
 TEST(OutOfMemory, OfAnEvaluationNamesItsOwnKey) {
@@ -418,23 +410,22 @@ TEST(OutOfMemory, OfAnEvaluationNamesItsOwnKey) {
   auto run = each_step_logged(folder);
   run.experiment.trainer.eval_batch = 8;
   run.make_model = [] { return std::make_shared<NarrowInEvaluation>(); };
-  try {
-    train_toy(run);
-    FAIL() << "it had room";
-  } catch (const OutOfMemory& error) {
-    EXPECT_THAT(error.what(), ::testing::StartsWith("out of memory evaluating the split val: no room for 8 samples"));
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.eval_batch=4"));
-  }
+  const auto error = error_of<OutOfMemory>([&] { train_toy(run); });
+  EXPECT_THAT(error, ::testing::StartsWith("out of memory evaluating the split val: no room for 8 samples"));
+  EXPECT_THAT(error, ::testing::HasSubstr("trainer.eval_batch=4"));
 }
 
 TEST(OutOfMemory, KeepsTheAdviceOfTheNearestPlace) {
   const auto inner = [] { throw std::bad_alloc(); };
-  try {
-    within_memory("outside", "that", [&] { within_memory("inside", "this", inner); });
-    FAIL() << "it had room";
-  } catch (const OutOfMemory& error) {
-    EXPECT_STREQ(error.what(), "out of memory inside: std::bad_alloc\nTry this.");
-  }
+  const auto at = [](const std::string& place, const std::string& advice, const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      rethrow_with_advice(error, place, advice);
+    }
+  };
+  const auto error = error_of<OutOfMemory>([&] { at("outside", "that", [&] { at("inside", "this", inner); }); });
+  EXPECT_EQ(error, "out of memory inside: std::bad_alloc\nTry this.");
 }
 
 }  // namespace

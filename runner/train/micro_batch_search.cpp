@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "train/trials.h"
+#include "train/micro_batch_search.h"
 
 #include "base/log.h"
 #include "train/out_of_memory.h"

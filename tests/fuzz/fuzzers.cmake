@@ -16,8 +16,8 @@ list(APPEND runner_files
   cluster/endpoint.cpp cluster/setting.cpp cluster/slurm.cpp
   plugin_host/plugin_file.cpp
   rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
-  report/config_lines.cpp report/curves.cpp report/event_list.cpp report/json_lines.cpp report/page.cpp report/report.cpp
-  report/run_state.cpp report/table_index.cpp report/tables.cpp)
+  report/config_lines.cpp report/curves.cpp report/event_list.cpp report/json_lines.cpp report/lr_suggestion.cpp
+  report/page.cpp report/report.cpp report/run_state.cpp report/table_index.cpp report/tables.cpp)
 list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files

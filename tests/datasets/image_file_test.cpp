@@ -14,6 +14,7 @@
 
 #include <sys/stat.h>
 
+#include <fstream>
 #include <map>
 
 namespace ddprun::test {
@@ -125,6 +126,27 @@ TEST_F(ImageFile, NamesWhatIsNoPicture) {
   std::filesystem::remove(file_);
   std::filesystem::create_directory(file_);
   EXPECT_THAT(problem(), HasSubstr("is a folder, expected a file"));
+}
+
+// Returns the most address space that this process has had, in KiB.
+int64_t most_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (int64_t kib = 0; word == "VmPeak:" && status >> kib) return kib;
+  }
+  return 0;
+}
+
+TEST_F(ImageFile, TakesNoMemoryForWhatAPngClaimsToHave) {
+  constexpr size_t kAfterSize = 33;  // behind the signature and the chunk IHDR
+  write_png(file_, 3, 3, 1, 2, 3);
+  const auto whole = read_file(file_);
+  const auto before = most_memory();
+  for (const auto* chunk : {"tEXt", "zTXt", "iTXt", "eXIf", "iCCP", "sPLT", "hIST", "prVt"}) {
+    write_file(file_, whole.substr(0, kAfterSize) + "\x7f\xff\xff\xff" + chunk + whole.substr(kAfterSize));
+    EXPECT_THAT(problem(), HasSubstr("is a damaged PNG")) << chunk;
+    EXPECT_LT(most_memory() - before, 256 << 10) << chunk << " of 2 GiB";
+  }
 }
 
 TEST_F(ImageFile, NamesATruncatedPicture) {

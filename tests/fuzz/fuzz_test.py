@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "fuzz"
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
-OPTIONS = ["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-close_fd_mask=1"]
+OPTIONS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=256", "-print_final_stats=1", "-close_fd_mask=1"]
 LAST_STATUS = re.compile(r"#(\d+)\t.*cov: (\d+) ft: (\d+)")
 SECONDS = os.environ.get("DDPRUN_FUZZ_SECONDS", "60")
 TARGETS = sorted(folder.name for folder in CORPUS.iterdir())

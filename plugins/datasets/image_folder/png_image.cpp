@@ -23,6 +23,10 @@ class Png final : public Decoder {
     info_ = png_ ? png_create_info_struct(png_) : nullptr;
     if (!info_) throw std::runtime_error("libpng cannot start");
     png_set_user_limits(png_, kMostSide, kMostSide);
+    // libpng takes as much memory for a chunk as it claims to have. Pixels need none of these; png_metadata() reads its
+    // own.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>("eXIf"), 1);
   }
   ~Png() override { png_destroy_read_struct(&png_, &info_, nullptr); }
   Png(const Png&) = delete;

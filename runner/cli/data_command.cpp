@@ -54,7 +54,8 @@ Json page_of(const CheckedExperiment& checked, const DataSurvey& survey) {
                       {"target", range_json(split.target)},
                       {"extras", std::move(extras)},
                       {"counted", split.counted},
-                      {"per_class", split.per_class}});
+                      {"per_class", split.per_class},
+                      {"ignored", split.ignored}});
   }
   return {{"name", survey.experiment},
           {"dataset", survey.dataset},

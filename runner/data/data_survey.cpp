@@ -7,6 +7,7 @@
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/image_store.h>
+#include <ddprun/objective.h>
 
 #include <ATen/ATen.h>
 
@@ -72,11 +73,13 @@ class RangeSums {
 };
 
 // Skips labels that are not classes, in a target that an objective or a model reads in its own way.
-void count_classes(const at::Tensor& labels, std::vector<int64_t>& per_class) {
+void add_classes(const at::Tensor& labels, SplitSurvey& found) {
   const auto flat = labels.flatten().contiguous();
   const auto* first = flat.const_data_ptr<int64_t>();
+  auto& per_class = found.per_class;
   for (int64_t i = 0; i < flat.numel(); ++i) {
     if (first[i] >= 0 && first[i] < static_cast<int64_t>(per_class.size())) ++per_class[static_cast<size_t>(first[i])];
+    found.ignored += first[i] == kIgnoredClass ? 1 : 0;
   }
 }
 
@@ -104,7 +107,7 @@ class SplitCount {
     }
     if (labels_.defined()) {
       found_.per_class.resize(static_cast<size_t>(spec_.classes));
-      count_classes(labels_, found_.per_class);
+      add_classes(labels_, found_);
     }
     if (!found_.per_class.empty()) found_.counted = labels_.defined() ? found_.samples : found_.looked_at;
     found_.input = input_.range();
@@ -128,7 +131,7 @@ class SplitCount {
     if (!classes) return target_.add(batch.target);
     if (labels_.defined()) return;
     found_.per_class.resize(static_cast<size_t>(spec_.classes));
-    count_classes(batch.target, found_.per_class);
+    add_classes(batch.target, found_);
   }
 
   const Dataset& dataset_;

@@ -33,7 +33,8 @@ struct SplitSurvey {
   NumberRange input, target;  // target: only if the task has no classes
   std::vector<ExtraSurvey> extras;
   int64_t counted = 0;             // samples that per_class covers
-  std::vector<int64_t> per_class;  // of samples, or of a text's symbols; empty if the task has no classes
+  std::vector<int64_t> per_class;  // of samples, or of their symbols or pixels; empty if the task has no classes
+  int64_t ignored = 0;             // symbols or pixels whose class does not count
 
   bool is_text() const { return input_type == "int64" && !target_shape.empty(); }  // the next symbol is predicted
 };

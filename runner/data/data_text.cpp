@@ -114,6 +114,10 @@ std::string classes_text(const DataSurvey& survey) {
     if (folded && i == kFewestAndMost)
       rows.push_back({log::text("... ", order.size() - 2 * kFewestAndMost, " more, on the page")});
   }
+  if (std::ranges::any_of(splits, [](const SplitSurvey* split) { return split->ignored > 0; })) {
+    rows.push_back({"ignored"});
+    for (const auto* split : splits) rows.back().push_back(grouped(split->ignored));
+  }
   return "\n" + table(rows) + (parts.empty() ? "" : "Counts cover " + parts + ", spread evenly.\n");
 }
 
@@ -168,6 +172,8 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
       if (range.count > 1 && range.least == range.greatest)
         found.push_back(log::text(name, ": all numbers of ", what, " are ", number(range.least)));
     }
+    if (split.ignored > 0 && std::ranges::all_of(split.per_class, [](int64_t count) { return count == 0; }))
+      found.push_back(name + ": all targets are ignored, so that nothing counts");
   }
   const auto splits = counted(survey);
   if (splits.empty() || splits.front()->split != Split::kTrain || splits.front()->counted < splits.front()->samples)

@@ -87,20 +87,16 @@ Slice StepPlan::rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) c
   return {whole.begin + part.begin, whole.begin + part.end};
 }
 
-// The last rank has the smallest part that is not empty, or the first one; and so it is with micro-batches.
-int64_t StepPlan::smallest_part(int64_t world, int64_t micro_batch) const {
-  int64_t smallest = global_batch_;
-  for (const int64_t step : {int64_t{0}, steps_ - 1}) {
-    const auto parts = micro_batches_of(global_slice(step).size(), world, micro_batch);
-    for (const int64_t rank : {int64_t{0}, world - 1}) {
-      const auto own = rank_slice(step, rank, world).size();
-      for (const int64_t part : {int64_t{0}, parts - 1}) {
-        const auto samples = part_of(own, part, parts).size();
-        if (samples > 0) smallest = std::min(smallest, samples);
-      }
-    }
+// The last micro-batch is the smallest, and the largest part has samples in each.
+int64_t StepPlan::smallest_part(int64_t step_in_epoch, int64_t world, int64_t micro_batch, bool together) const {
+  const auto parts = micro_batches_of(global_slice(step_in_epoch).size(), world, micro_batch);
+  int64_t smallest = global_batch_, sum = 0;
+  for (int64_t rank = 0; rank < world; ++rank) {
+    const auto samples = part_of(rank_slice(step_in_epoch, rank, world).size(), parts - 1, parts).size();
+    if (samples > 0) smallest = std::min(smallest, samples);
+    sum += samples;
   }
-  return smallest;
+  return together ? sum : smallest;
 }
 
 }  // namespace ddprun

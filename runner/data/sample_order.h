@@ -61,9 +61,9 @@ class StepPlan {
   Slice global_slice(int64_t step_in_epoch) const;                             // part of the epoch's order
   Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // this rank's part of that; may be empty
 
-  // Returns the fewest samples that one of `world` ranks computes at once in an epoch, at least 1; with micro-batches
-  // of at most `micro_batch`, 0: none.
-  int64_t smallest_part(int64_t world, int64_t micro_batch) const;
+  // Returns the fewest samples, at least 1, that one of `world` ranks computes at once in a step, or that all compute
+  // `together`; with micro-batches of at most `micro_batch`, 0: none. No step has fewer than the last one.
+  int64_t smallest_part(int64_t step_in_epoch, int64_t world, int64_t micro_batch, bool together) const;
 
  private:
   int64_t samples_, global_batch_, steps_;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <mutex>
 #include <sstream>
 
@@ -211,7 +212,15 @@ class BinaryCrossEntropy final : public Objective {
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
     const auto logits = fitted("bce", prediction, target);
-    return at::binary_cross_entropy_with_logits(logits, target.to(logits.scalar_type()));
+    const auto loss = at::binary_cross_entropy_with_logits(logits, target.to(logits.scalar_type()));
+    const auto is_wrong = target.lt(0).logical_or(target.gt(1));
+    if (!target.is_cpu())
+      return at::where(is_wrong.any(), std::numeric_limits<double>::quiet_NaN(), loss);  // nothing waits for the device
+    if (is_wrong.any().item<bool>())
+      throw UserError(c10::str("bce expects targets of 0 to 1, found ",
+                               target.masked_select(is_wrong)[0].item<double>(),
+                               ": it knows no label that does not count"));
+    return loss;
   }
 
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {

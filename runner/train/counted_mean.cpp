@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "train/counted_mean.h"
 
+#include "plugin_host/plugin_call.h"
+
 #include <ATen/ATen.h>
 
 namespace ddprun {
+
+void only_some_count() {
+  throw PluginMistake({"model",
+                       "some steps say how many samples count (Step::counted) and others do not: give it in every step "
+                       "or in none"});
+}
 
 at::Tensor CountedMean::weight(const at::Tensor& counted, bool borrowed) {
   const auto count = borrowed ? at::zeros({}, counted.options().dtype(at::kDouble)) : counted.to(at::kDouble);

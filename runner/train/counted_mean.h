@@ -19,6 +19,9 @@
 
 namespace ddprun {
 
+// Throws PluginMistake: some of the model's steps have Step::counted, and others have not.
+[[noreturn]] void only_some_count();
+
 class CountedMean {
  public:
   // Starts a step of `micro_batches` on each rank. `alone`: without the other ranks.

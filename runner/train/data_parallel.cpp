@@ -6,6 +6,7 @@
 #include "metrics/metric_counts.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
+#include "train/counted_mean.h"
 
 #include <ddprun/error.h>
 #include <ddprun/fused_layers.h>
@@ -47,6 +48,7 @@ void add(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more, c10::
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i].sum = sums[i].sum.to(at::kDouble) + more[i].sum.to(device, at::kDouble);
     sums[i].count += more[i].count;
+    if (sums[i].counted.defined() != more[i].counted.defined()) only_some_count();
     if (sums[i].counted.defined()) sums[i].counted = sums[i].counted + more[i].counted.to(device);
   }
 }
@@ -77,6 +79,8 @@ Step merged(const std::vector<Step>& steps, const std::vector<Batch>& parts, int
   if (steps.size() == 1) return steps.front();
   auto whole = steps.front();
   const auto device = whole.loss.device();
+  const auto is_alike = [&](const Step& step) { return step.counted.defined() == whole.counted.defined(); };
+  if (!std::ranges::all_of(steps, is_alike)) only_some_count();
   whole.loss = whole.counted.defined() ? mean_loss(steps, whole.counted) : mean_loss(steps, parts, samples);
   CountSums counts;
   counts.add(whole.counts);

@@ -85,6 +85,11 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   return evaluation_of(std::move(totals), counts.totals(parts_.communicator), parts_.objective);
 }
 
+void tell_of_nothing(const Evaluation& evaluation, const std::string& split) {
+  if (evaluation.is_of_nothing())
+    log::warn("no target of the split " + split + " counts, since all are ignored: its metrics have no value");
+}
+
 PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) try {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;

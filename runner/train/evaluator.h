@@ -27,7 +27,13 @@ struct Evaluation {
 
   // Returns {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.
   NamedValues values(const std::string& split = "") const;
+
+  // Returns whether no target counted, so that nothing was measured.
+  bool is_of_nothing() const { return !totals.empty() && totals.front().count == 0; }
 };
+
+// Warns of an evaluation of nothing.
+void tell_of_nothing(const Evaluation& evaluation, const std::string& split);
 
 // Returns the results of these sums over all batches and ranks. Throws UserError if the objective's summary() names a
 // metric that cannot be logged, or one twice.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/progress_log.h"
 
+#include "base/log.h"
 #include "comm/replicate.h"
 #include "metrics/histograms.h"
 
@@ -80,6 +81,10 @@ void ProgressLog::log_window() {
 void ProgressLog::log_training() {
   auto& state = parts_.state;
   const auto totals = std::exchange(state.row, {});
+  if (!totals.empty() && totals.front().count == 0 && parts_.communicator.world().rank == 0 &&
+      !std::exchange(told_of_nothing_, true))
+    log::warn(log::text("no target of the training samples up to step ", state.step,
+                        " counts, since all are ignored: nothing is learned from them"));
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
   std::ranges::move(parts_.step.lrs(), std::back_inserter(values));

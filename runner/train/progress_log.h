@@ -93,6 +93,7 @@ class ProgressLog {
   std::vector<Histogram> gradients_;  // of the last step, if they are shown
   Stopwatch since_progress_, since_step_, since_measured_;
   bool in_step_ = false;
+  bool told_of_nothing_ = false;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps
   int64_t samples_timed_ = 0;  // of the steps before this one, whose time the state has

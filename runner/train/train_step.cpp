@@ -241,10 +241,7 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, Met
   require_loss(step.loss);
   mark_.set(step.loss);
   sums.add(step, micro.samples);
-  if (counts_.value_or(step.counted.defined()) != step.counted.defined())
-    throw PluginMistake({"model",
-                         "some steps say how many samples count (Step::counted) and others do not: give it in "
-                         "every step or in none"});
+  if (counts_.value_or(step.counted.defined()) != step.counted.defined()) only_some_count();
   counts_ = step.counted.defined();
   if (*counts_) return scaler_.scaled(step.loss * counted.weight(step.counted, micro.samples == 0));
   return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);

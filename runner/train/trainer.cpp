@@ -84,7 +84,7 @@ RunEnd Trainer::run() try {
   }
   agreement_.settle();
   log_.take_phases();
-  if (stopping_) drop(loader_);
+  if (stopping_) drop_loader();
   return end();
 } catch (const CommunicationError&) {
   throw;
@@ -132,18 +132,11 @@ void Trainer::begin() try {
   rethrow_with_advice(error, "in a trial before the first step", advice_for_steps(experiment_.trainer));
 }
 
-std::unique_ptr<TrainLoader> Trainer::loader() const {
-  return std::make_unique<TrainLoader>(parts_.dataset, experiment_.trainer, experiment_.seed,
-                                       parts_.communicator.world(), parts_.device, state_.step,
-                                       parts_.images[static_cast<size_t>(Split::kTrain)]);
-}
-
 // Starts what depends on the current step, at the start of an attempt and after a rollback.
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
   warm_up_reducer();
   if (stopping_) return;
-  loader_ = loader();
   step_.restart();
   nonfinite_.restart();
   validator_.restart();
@@ -157,8 +150,7 @@ void Trainer::start_from_here() {
 // gradients in another order. It must fit once everything that ever trains does.
 void Trainer::choose_micro_batch() {
   if (state_.micro_batch == 0) {
-    auto trial = loader();
-    const auto batch = next_batch(trial);
+    const auto* batch = next_batch();
     if (!batch) return;
     const StateGuard kept(buffers_, parts_.backend.get());
     if (freezing_.enter_last()) step_.take_parameters();
@@ -190,51 +182,61 @@ void Trainer::unfreeze() {
 // first step from one that never stopped.
 void Trainer::warm_up_reducer() {
   if (stopping_ || std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
-  auto trial = loader();
-  const auto batch = next_batch(trial);
+  const auto* batch = next_batch();
   if (!batch) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
   step_.warm_up(*batch);
 }
 
-// Returns the next batch; or nothing, on all ranks, if one of them was told to end and gets no samples: then the state
-// after the last step is the one to save.
-std::optional<TrainBatch> Trainer::next_batch(std::unique_ptr<TrainLoader>& loader) {
+// Returns the batch of the next step, for that step and for what is tried before it; or null, on all ranks, if one of
+// them was told to end and gets no samples: then the state after the last step is the one to save.
+const TrainBatch* Trainer::next_batch() {
   constexpr double kPatienceSeconds = 1;
+  if (next_) return &*next_;
+  if (!loader_)
+    loader_ = std::make_unique<TrainLoader>(parts_.dataset, experiment_.trainer, experiment_.seed,
+                                            parts_.communicator.world(), parts_.device, state_.step,
+                                            parts_.images[static_cast<size_t>(Split::kTrain)]);
   const Stopwatch time;
   std::optional<Stopwatch> told;
   const auto give_up = [&] {
     if (!told && stop_requested_()) told.emplace();
     return told && told->seconds() > kPatienceSeconds;
   };
-  auto batch = loader->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
-  if (agreement_.have_samples(batch.has_value(), time.seconds())) return batch;
+  next_ = loader_->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
+  if (agreement_.have_samples(next_.has_value(), time.seconds())) return &*next_;
   stopping_ = true;
-  drop(loader);
-  return std::nullopt;
+  drop_loader();
+  return nullptr;
 }
 
-// Ends a loader. Where its threads wait for samples, another thread waits for them, until the process ends.
-void Trainer::drop(std::unique_ptr<TrainLoader>& loader) {
-  if (loader && !loader->stop_within(std::chrono::seconds(1))) std::thread([waiting = std::move(loader)] {}).detach();
-  loader.reset();
+// Ends the loader. Where its threads wait for samples, another thread waits for them, until the process ends.
+void Trainer::drop_loader() {
+  next_.reset();
+  if (loader_ && !loader_->stop_within(std::chrono::seconds(1)))
+    std::thread([waiting = std::move(loader_)] {}).detach();
+  loader_.reset();
 }
 
 // Computes on as few samples as a rank will have in the last batch of an epoch, if those are fewer than in the others.
-// Some layers need more than one, and would end the run after its first epoch.
+// Some layers need more than one, and would end the run after its first epoch. Those that look at the samples of all
+// ranks get as many here as all will have together.
 void Trainer::rehearse_smallest_part() {
   const auto& config = experiment_.trainer;
   const auto plan = step_plan(config, state_.train_samples);
   const auto world = parts_.communicator.world().size;
-  const auto smallest = plan.smallest_part(world, std::max<int64_t>(state_.micro_batch, config.micro_batch));
-  if (stopping_ || smallest == plan.rank_slice(0, 0, world).size()) return;
-  auto trial = loader();
-  const auto batch = next_batch(trial);
-  if (!batch) return;
+  const auto smallest = [&](int64_t step) {
+    return plan.smallest_part(step, world, std::max<int64_t>(state_.micro_batch, config.micro_batch),
+                              config.sync_batchnorm);
+  };
+  const auto samples = smallest(plan.steps_per_epoch() - 1);
+  if (stopping_ || samples >= smallest(0)) return;
+  const auto* batch = next_batch();
+  if (!batch || batch->batch.size() < samples) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  rehearsed(smallest, [&] { step_.try_micro_batch(*batch, smallest); });
+  rehearsed(samples, [&] { step_.try_micro_batch(*batch, samples); });
 }
 
 void Trainer::train_step() try {
@@ -243,9 +245,8 @@ void Trainer::train_step() try {
   enter("training", Activity::kLoadingData);
   log_.begin_step();
   timer_.begin(StepPhase::kData);
-  const auto next = next_batch(loader_);
-  if (!next) return;
-  const auto& batch = *next;
+  if (stopping_ || !next_batch()) return;
+  const auto batch = *std::exchange(next_, std::nullopt);
 
   on_activity(Activity::kComputing);
   at::Tensor loss;
@@ -532,6 +533,7 @@ void Trainer::roll_back(const NonfinitePolicy::Verdict& verdict) {
   skipped.push_back(verdict.step.step);
   agreement_.settle();  // its flags are for steps that were rolled back
   restore(read_on_all(path, parts_.communicator), path);
+  drop_loader();
   state_.skipped_steps = std::move(skipped);
   nonfinite_.rolled_back(from, state_.step);
   if (parts_.communicator.world().rank == 0) {

@@ -92,15 +92,14 @@ class Trainer {
 
  private:
   void begin();
-  std::unique_ptr<TrainLoader> loader() const;
   void start_from_here();
   void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
   void warm_up_reducer();
   void rehearse_smallest_part();
-  std::optional<TrainBatch> next_batch(std::unique_ptr<TrainLoader>& loader);
-  static void drop(std::unique_ptr<TrainLoader>& loader);
+  const TrainBatch* next_batch();
+  void drop_loader();
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
@@ -149,7 +148,8 @@ class Trainer {
   RangeTest range_test_;
   Profiler profiler_;
   RunClock run_clock_;
-  std::unique_ptr<TrainLoader> loader_;
+  std::unique_ptr<TrainLoader> loader_;  // of the next step on; null until a batch is needed
+  std::optional<TrainBatch> next_;       // of the next step, once something has looked at it
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
   std::string test_error_;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -101,7 +102,7 @@ void Validator::sanity_check() {
   const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches}, [] { return false; });
   const auto values = result->values("val");
   require_monitors(values);
-  require_numbers(values);
+  if (!result->is_of_nothing()) require_numbers(values);  // the other batches may have targets that count
 }
 
 void Validator::require_monitors(const NamedValues& measured) {
@@ -163,6 +164,8 @@ void Validator::take(const Evaluation& evaluation) {
 
 void Validator::log_evaluation(const std::string& split, const Evaluation& evaluation) {
   parts_.log.log_row(split, evaluation.values());
+  if (parts_.communicator.world().rank == 0 && !std::exchange(told_of_nothing_, evaluation.is_of_nothing()))
+    tell_of_nothing(evaluation, split);
   if (!evaluation.confusion.defined()) return;
   const auto step = parts_.state.step;
   parts_.loggers.confusion(
@@ -228,9 +231,11 @@ CheckpointConfig Validator::followed_by_best() const {
 }
 
 std::optional<double> Validator::monitored(const std::string& key, const std::string& name, bool required) {
-  const auto at = std::ranges::find(parts_.state.last_metrics, name, &NamedValues::value_type::first);
-  if (at != parts_.state.last_metrics.end()) return at->second;
-  const auto problem = key + ": " + unknown_metric(name, names_of(parts_.state.last_metrics));
+  const auto& measured = parts_.state.last_metrics;
+  const auto at = std::ranges::find(measured, name, &NamedValues::value_type::first);
+  const bool is_known = at != measured.end();
+  if (is_known && !std::isnan(at->second)) return at->second;
+  const auto problem = key + ": " + (is_known ? name + " is NaN" : unknown_metric(name, names_of(measured)));
   if (required) throw UserError(problem);
   if (!warned_of_monitor_) log::warn(problem + "; no checkpoint is marked as the best");
   warned_of_monitor_ = true;

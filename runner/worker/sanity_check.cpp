@@ -130,7 +130,8 @@ class Scene {
     const auto& config = experiment_.trainer;
     const auto workers = std::max<int64_t>(1, experiment_.launch.workers);
     const StepPlan plan(dataset_.size(Split::kTrain), config.global_batch_of(workers), config.train_batches);
-    const auto smallest = plan.smallest_part(workers, std::max<int64_t>(config.micro_batch, 0));
+    const auto smallest = plan.smallest_part(plan.steps_per_epoch() - 1, workers,
+                                             std::max<int64_t>(config.micro_batch, 0), config.sync_batchnorm);
     if (smallest >= training_->size()) return;
     const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
     rehearsed(smallest, [&] { call_step(*model_, part_of_batch(*training_, {0, smallest}), *objective); });

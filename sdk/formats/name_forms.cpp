@@ -54,7 +54,9 @@ bool may_hold_marks(char32_t point) {
   return is_between(point, 0xC0, 0x1FFF) || is_between(point, 0x3040, 0x30FF) || is_between(point, 0xAC00, 0xD7A3);
 }
 
+// Full-width letters, of Chinese and Japanese keyboards, count as the others.
 char32_t lower(char32_t point) {
+  if (is_between(point, 0xFF01, 0xFF5E)) point -= 0xFF01 - '!';
   static const std::unique_ptr<__locale_struct, void (*)(locale_t)> locale(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr),
                                                                            freelocale);
   const auto wide = static_cast<wint_t>(point);

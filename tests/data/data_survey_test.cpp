@@ -5,6 +5,8 @@
 #include "support/error_of.h"
 #include "support/toy.h"
 
+#include <ddprun/objective.h>
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,6 +78,26 @@ TEST(DataSurvey, CountsAllWhereTheLabelsAreKnownWithoutTheSamples) {
   EXPECT_THAT(train.per_class, ElementsAre(5000, 5000, 0, 0));
   dataset.classes = 5;
   EXPECT_THAT(error_of([&] { survey_splits(dataset, 1000); }), HasSubstr("sample 4 has the class 4"));
+}
+
+// Classes of symbols, of which the first three of each sample do not count.
+class PartlyIgnored : public Counting {
+ public:
+  using Counting::Counting;
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Counting::get(split, indices);
+    batch.input = batch.target.unsqueeze(1).expand({-1, 4}).contiguous();
+    batch.target = batch.input.clone();
+    batch.target.slice(1, 0, 3).fill_(kIgnoredClass);
+    return batch;
+  }
+  DataSpec spec() const override { return {.sample_shape = {4}, .classes = 4}; }
+};
+
+TEST(DataSurvey, CountsTheTargetsThatDoNotCount) {
+  const auto train = survey_splits(PartlyIgnored(6, 0), 1000).front();
+  EXPECT_THAT(train.per_class, ElementsAre(2, 2, 2, 0));
+  EXPECT_EQ(train.ignored, 18);
 }
 
 // A regression with a hole in its data.

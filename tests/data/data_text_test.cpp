@@ -48,6 +48,14 @@ TEST(DataText, HasARowForEachOfFewClasses) {
   EXPECT_THAT(text, HasSubstr("Augmentation: none"));
 }
 
+TEST(DataText, TellsOfTargetsThatDoNotCount) {
+  auto survey = survey_of({1200, 3}, {0, 0});
+  survey.splits[1].ignored = 64;
+  const auto text = data_text(survey);
+  EXPECT_THAT(text, HasSubstr("1            3    0\nignored      0   64\n"));
+  EXPECT_THAT(text, HasSubstr("Warning: val: all targets are ignored, so that nothing counts."));
+}
+
 TEST(DataText, HasARowForEachExtra) {
   auto survey = survey_of({2, 3}, {});
   survey.spec.extras = {{"age", {}}, {"mask", {3, 8}}};

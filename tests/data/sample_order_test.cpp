@@ -100,5 +100,17 @@ TEST(StepPlan, ALastBatchSmallerThanTheWorldLeavesRanksEmpty) {
   EXPECT_EQ(plan.rank_slice(1, 1, 3).size(), 0);
 }
 
+TEST(StepPlan, TheSmallestPartIsThatOfARankOrOfAllTogether) {
+  const StepPlan plan(49, 24);  // the last batch has one sample
+  EXPECT_EQ(plan.smallest_part(0, 3, 0, false), 8);
+  EXPECT_EQ(plan.smallest_part(0, 3, 0, true), 24);
+  EXPECT_EQ(plan.smallest_part(0, 3, 3, false), 2);  // 3, 3 and 2 on each rank
+  EXPECT_EQ(plan.smallest_part(0, 3, 3, true), 6);
+  EXPECT_EQ(plan.smallest_part(2, 3, 0, false), 1);
+  EXPECT_EQ(plan.smallest_part(2, 3, 0, true), 1);
+  EXPECT_EQ(StepPlan(26, 12).smallest_part(2, 2, 0, false), 1);
+  EXPECT_EQ(StepPlan(26, 12).smallest_part(2, 2, 0, true), 2);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -100,6 +100,7 @@ class OddFolder : public ::testing::Test {
   }
 
   TestFolder folder_;
+  OwnCache cache_;
   unsigned char red_ = 0;
 };
 

@@ -31,6 +31,20 @@ class TestFolder {
   std::filesystem::path path_;
 };
 
+// What datasets remember of a test's files stays out of the user's cache.
+class OwnCache {
+ public:
+  OwnCache() { setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1); }
+  ~OwnCache() { unsetenv("XDG_CACHE_HOME"); }
+  OwnCache(const OwnCache&) = delete;
+  OwnCache& operator=(const OwnCache&) = delete;
+
+  std::filesystem::path path() const { return folder_ / "ddprun"; }
+
+ private:
+  TestFolder folder_;
+};
+
 inline std::string big_endian(uint32_t number) {
   return {static_cast<char>(number >> 24), static_cast<char>(number >> 16), static_cast<char>(number >> 8),
           static_cast<char>(number)};

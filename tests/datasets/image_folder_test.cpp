@@ -83,6 +83,7 @@ class ImageFolder : public ::testing::Test {
   }
 
   TestFolder folder_;
+  OwnCache cache_;
 };
 
 TEST_F(ImageFolder, KnowsItsLabelsWithoutThePictures) {
@@ -242,6 +243,30 @@ TEST_F(ImageFolder, LeavesOutWhatIsDamagedInsideWhereAllowed) {
   const auto data = start({{"skip_unreadable", "true"}});
   EXPECT_EQ(data->size(Split::kTrain), 19);
   EXPECT_EQ(data->account().left_alone.at(0).count, 1);
+}
+
+TEST_F(ImageFolder, WorkersBelieveWhatWasFoundBeforeTheRunAsLongAsNoFileChanges) {
+  one_level();
+  text("cat/x.jpg", "GIF89a");
+  const Settings settings{{"skip_unreadable", "true"}};
+  load(settings)->prepare(ignore);
+  const auto memory = std::filesystem::directory_iterator(cache_.path() / "unreadable")->path();
+  const auto found = read_file(memory);
+  EXPECT_THAT(found, ::testing::EndsWith("\n0 10\n"));
+  const auto left_out = [&](const std::string& remembered) {
+    write_file(memory, remembered);
+    return start(settings)->account().left_alone.at(0).count;
+  };
+  const auto state = found.substr(0, found.find('\n') + 1);
+  EXPECT_EQ(left_out(state + "0 0\n0 10\n"), 2) << "it is not decoded again";
+  for (const std::string broken : {"0 99\n", "7 0\n", "0 0\nx", "-1 0\n"})
+    EXPECT_EQ(left_out(state + broken), 1) << broken;
+  EXPECT_EQ(left_out(""), 1);
+  const auto time = std::filesystem::last_write_time(folder_ / "cat/3.png");
+  const auto bytes = read_file(folder_ / "cat/3.png");
+  text("cat/3.png", std::string(bytes.size(), 'x'));
+  std::filesystem::last_write_time(folder_ / "cat/3.png", time);
+  EXPECT_EQ(left_out(found), 2) << "of the same size and time it is another file";
 }
 
 TEST_F(ImageFolder, NamesTheOddClass) {

@@ -166,6 +166,11 @@ TEST_F(Shards, EndingsCountInAnyCase) {
   EXPECT_EQ(found.of(Split::kTrain).size(), 2U);
 }
 
+TEST_F(Shards, BlanksAroundAClassDoNotCount) {
+  const auto found = list(tar_member("a.jpg", "x") + tar_member("a.cls", "\n 0 \r\n") + kTarEnd);
+  EXPECT_EQ(found.of(Split::kTrain).at(0).label, 0);
+}
+
 TEST_F(Shards, JoinedTarsAreReadToTheLast) {
   const auto joined = two() + tar_member("3.jpg", "third") + tar_member("3.cls", "0") + kTarEnd;
   const auto found = list(joined);
@@ -251,10 +256,15 @@ TEST_F(Shards, WhatIsWrongIsNamedWithItsShard) {
   EXPECT_THAT(problem(whole.substr(0, whole.size() - 1024)),
               AllOf(HasSubstr("train-000000.tar"), HasSubstr("cut short")));
   EXPECT_THAT(problem(whole.substr(0, 512 + 100)), HasSubstr("cut short"));
-  EXPECT_THAT(problem("\x1f\x8b compressed"), HasSubstr("it is compressed; unpack it"));
+  for (const auto* start : {"\x1f\x8b", "BZh9",
+                            "\xfd"
+                            "7zXZ",
+                            "\x28\xb5\x2f\xfd"})
+    EXPECT_THAT(problem(std::string(start) + " compressed"), HasSubstr("it is compressed; unpack it"));
   EXPECT_THAT(problem(std::string(2048, 'x')), HasSubstr("train-000000.tar: is not a tar"));
   EXPECT_THAT(problem(kTarEnd), HasSubstr("it has no sample"));
-  EXPECT_THAT(problem(tar_member("a.jpg", "x") + kTarEnd), HasSubstr("no a.cls beside it"));
+  EXPECT_THAT(problem(tar_member("a.jpg", "x") + kTarEnd),
+              HasSubstr("no a.cls beside it; the members of a key lie one after"));
   EXPECT_THAT(problem(tar_member("a.cls", "0") + kTarEnd), HasSubstr("the key a has a class and no picture"));
   EXPECT_THAT(problem(tar_member("a.jpg", "x") + tar_member("a.cls", "cat") + kTarEnd),
               AllOf(HasSubstr("a.cls holds \"cat\""), HasSubstr("the number of a class")));

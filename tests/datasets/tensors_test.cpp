@@ -262,7 +262,26 @@ TEST_F(Tensors, GivesMasksOfPicturesAsAClassForEachPixel) {
   const auto batch = data->get(Split::kTrain, std::vector<int64_t>{1, 0});
   EXPECT_EQ(batch.input.sizes(), at::IntArrayRef({2, 2, 1, 2}));
   EXPECT_TRUE(batch.target.equal(at::tensor({2, -100, 0, 1}, at::kLong).view({2, 1, 2})));
-  EXPECT_EQ(start({{"train", put("a.safetensors", picture_file(masks))}})->spec().classes, 256);
+  EXPECT_EQ(start({{"train", put("a.safetensors", picture_file(masks))}, {"classes", "256"}})->spec().classes, 256);
+}
+
+TEST_F(Tensors, DoesNotGuessThat255IsAClass) {
+  const std::string masks("\0\1\2\xff\0\1", 6);
+  EXPECT_THAT(problem({{"train", put("a.safetensors", picture_file(masks))}}),
+              HasSubstr("the largest label is 255, and most below it do not occur: if it marks what has no class, set "
+                        "dataset.ignored=255; if it is a class, set dataset.classes=256"));
+  EXPECT_THAT(message_of<UserError>([&] {
+                start_pair(npy_file("|u1", "(2, 1)", "ab"), npy_file("|u1", "(2,)", std::string("\1\xff", 2)));
+              }),
+              HasSubstr("leave those samples out; if it is a class"));
+}
+
+TEST_F(Tensors, RefusesASplitWithoutATargetThatCounts) {
+  const Settings some{{"train", put("a.safetensors", picture_file(std::string("\0\1\1\xff\0\1", 6)))},
+                      {"val", put("b.safetensors", picture_file("\xff\xff\xff\xff\xff\xff"))},
+                      {"ignored", "255"}};
+  EXPECT_THAT(problem(some), HasSubstr("b.safetensors: tensor \"target\": all labels are 255, that of symbols and "
+                                       "pixels without a class: nothing would count"));
 }
 
 TEST_F(Tensors, NamesMasksThatDoNotFitTheirPictures) {

@@ -128,6 +128,16 @@ TEST(Objective, BinaryCrossEntropyTakesOneLogitOrSeveral) {
   EXPECT_DOUBLE_EQ(value(made->metrics(several, labels), "accuracy"), 0.75);
 }
 
+TEST(Objective, BinaryCrossEntropyRefusesTargetsThatAreNoLabels) {
+  const auto made = objective("bce");
+  const auto logits = at::zeros({2, 2});
+  EXPECT_NO_THROW(made->loss(logits, at::tensor({0., 0.3, 0.7, 1.}, at::kFloat).view({2, 2})));
+  for (const float wrong : {-100.F, -1.F, 1.5F, 255.F}) {
+    const auto problem = error_of([&] { made->loss(logits, at::tensor({0.F, 1.F, wrong, 1.F}).view({2, 2})); });
+    EXPECT_THAT(problem, HasSubstr("bce expects targets of 0 to 1, found " + c10::str(wrong)));
+  }
+}
+
 TEST(Objective, RegressionLossesAreTorchsAndTheirMetricIsTheMeanAbsoluteError) {
   const auto prediction = torch::tensor({1., 2., 5.}), target = torch::tensor({1., 4., 4.});
   EXPECT_TRUE(torch::allclose(objective("mse")->loss(prediction, target), torch::mse_loss(prediction, target)));

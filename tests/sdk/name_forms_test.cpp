@@ -16,6 +16,7 @@ TEST(NameForms, AreAlikeWhereOnlyComputersTellThemApart) {
            {"cat", " cat\u00a0"},
            {"ice cream", "ice  cream"},
            {"7", "007"},
+           {"cat 7", "\uff23\uff21\uff34\u3000\uff17"},         // full-width
            {"\u0416\u0423\u041a", "\u0436\u0443\u043a"},        // Cyrillic, of another case
            {"\u00fcber", "u\u0308ber"},                         // an accent apart
            {"\u0439\u043e\u0434", "\u0438\u0306\u043e\u0434"},  // the same in Cyrillic

@@ -159,6 +159,8 @@ class Tables(Case):
         write("t.csv", ",time,a,y\n0,1700000001,3,0\n1,16777216,4,1\n")
         said, _, _ = self.converted("arrays", "t.csv", "--target", "y", "--input", "time")
         self.assertRegex(said, "columns left out: , a; changed: digits of the column time that float32 does not hold: 1, the first is t.csv:2")
+        said, _, _ = self.converted("arrays", "t.csv", "--target", "time", "--input", "a", "--task", "regression")
+        self.assertIn("changed: digits of the target that float32 does not hold: 1, the first is t.csv:2", said)
         self.assertIn("--input y: it is the target", self.run_words("arrays", "t.csv", "--target", "y", "--input", "a,y")[1])
 
     def test_rows_used_and_rows_left_out_are_all_rows(self):

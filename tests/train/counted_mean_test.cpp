@@ -169,6 +169,55 @@ TEST(CountedMean, OfAnEvaluationDoesNotDependOnItsBatches) {
   EXPECT_GT(accuracies[0], 0.99) << "what does not count is no mistake";
 }
 
+// Has no target that counts before this sample of its splits.
+class LateSymbols : public SparseSymbols {
+ public:
+  LateSymbols(int64_t train, int64_t val, int64_t first_of_train, int64_t first_of_val)
+      : SparseSymbols(train, val), first_of_train_(first_of_train), first_of_val_(first_of_val) {}
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = SparseSymbols::get(split, indices);
+    const auto first = split == Split::kTrain ? first_of_train_ : first_of_val_;
+    batch.target.masked_fill_(batch.index.lt(first).unsqueeze(1), kIgnoredClass);
+    return batch;
+  }
+
+ private:
+  int64_t first_of_train_, first_of_val_;
+};
+
+ToyRun late_run(const TempFolder& folder, int64_t first_of_train, int64_t first_of_val) {
+  auto run = sparse_run(folder);
+  run.make_dataset = [=](int64_t train, int64_t val) {
+    return std::make_shared<LateSymbols>(train, val, first_of_train, first_of_val);
+  };
+  run.experiment.early_stopping = EarlyStoppingConfig{.monitor = "val/loss", .maximize = false, .patience = 9};
+  return run;
+}
+
+TEST(CountedMean, OfTheSanityBatchMayBeOneOverNothing) {
+  const TempFolder folder;
+  auto run = late_run(folder, 0, 30);  // of 40
+  run.experiment.trainer.eval_batch = 7;
+  EXPECT_EQ(train_toy(run).end.status, "completed");
+}
+
+TEST(CountedMean, OverNothingIsNoMonitor) {
+  const TempFolder folder;
+  EXPECT_THAT(error_of([&] { train_toy(late_run(folder, 0, 40)); }), HasSubstr("val/loss is NaN after step 9"));
+}
+
+TEST(CountedMean, OverNothingIsTold) {
+  const TempFolder folder;
+  auto run = late_run(folder, 103, 40);  // all of the samples
+  run.experiment.early_stopping.reset();
+  ::testing::internal::CaptureStderr();
+  train_toy(run);
+  const auto told = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("no target of the training samples up to step 9 counts"));
+  EXPECT_THAT(told, HasSubstr("no target of the split val counts"));
+  EXPECT_THAT(told, HasSubstr("val/accuracy is NaN; no checkpoint is marked as the best"));
+}
+
 // Says in every second step how many count.
 class ForgetfulModel : public SymbolModel {
  public:
@@ -186,6 +235,15 @@ TEST(CountedMean, IsGivenInEveryStepOrInNone) {
   const TempFolder folder;
   auto run = sparse_run(folder);
   run.make_model = [] { return std::make_shared<ForgetfulModel>(); };
+  EXPECT_THAT(error_of([&] { train_toy(run); }), HasSubstr("model: some steps say how many samples count"));
+  const TempFolder other;
+  run.folder = other.path();
+  run.devices = 2;  // one copy forgets before the other
+  int64_t made = 0;
+  run.make_model = [&] {
+    const bool remembers = made++ == 0;
+    return remembers ? std::make_shared<SymbolModel>() : std::make_shared<ForgetfulModel>();
+  };
   EXPECT_THAT(error_of([&] { train_toy(run); }), HasSubstr("model: some steps say how many samples count"));
 }
 

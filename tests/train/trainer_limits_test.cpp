@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <thread>
 #include <tuple>
 
@@ -137,6 +138,41 @@ TEST(TrainerLimits, TheSmallestPartOfABatchIsRehearsedBeforeTheFirstStep) {
         << samples << " samples on " << ranks << " ranks";
     EXPECT_EQ(steps, 0);
   }
+}
+
+TEST(TrainerLimits, LayersThatSeeTheSamplesOfAllRanksAreRehearsedWithThose) {
+  const TempFolder folder, other;
+  auto run = two_epochs(folder, 2);
+  run.train_samples = 26;  // one for each rank in the last batch
+  run.experiment.trainer.max_steps = 2;
+  run.experiment.trainer.sync_batchnorm = true;
+  run.make_model = [] { return std::make_shared<NeedsTwo>(); };
+  EXPECT_EQ(train_toy(run).end.steps, 2);
+  run.train_samples = 25;
+  run.folder = other.path();
+  EXPECT_THAT(error_of([&] { train_toy(run); }), ::testing::HasSubstr("a rehearsal with 1 sample"));
+}
+
+// Counts how often its training samples are read.
+class CountedReads : public testing::ToyDataset {
+ public:
+  CountedReads(std::atomic<int64_t>& reads, int64_t train, int64_t val) : ToyDataset(train, val), reads_(reads) {}
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    if (split == Split::kTrain) ++reads_;
+    return ToyDataset::get(split, indices);
+  }
+
+ private:
+  std::atomic<int64_t>& reads_;
+};
+
+TEST(TrainerLimits, WhatIsTriedBeforeTheFirstStepReadsNoBatchOfItsOwn) {
+  const TempFolder folder;
+  auto run = two_epochs(folder, 2);  // the reducer is warmed up, and the last batch rehearsed
+  std::atomic<int64_t> reads = 0;
+  run.experiment.trainer.prefetch_threads = 0;
+  run.make_dataset = [&](int64_t train, int64_t val) { return std::make_shared<CountedReads>(reads, train, val); };
+  EXPECT_EQ(train_toy(run).end.steps * run.ranks, reads);
 }
 
 // Draws in training, and counts its batches in a buffer.

@@ -3,7 +3,6 @@
 
 #include "cifar_files.h"
 
-#include <ddprun/data_digest.h>
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
@@ -53,20 +52,6 @@ void CifarDataset::start() {
   beyond_limit_ = limit_train_ ? rest - limit_train_ : 0;
   stores_ = {training.slice(0, limit_train_ ? limit_train_ : rest), training.slice(rest, validation_),
              store({table_.test_file})};
-}
-
-DataAccount CifarDataset::account() const {
-  DataAccount account{.unit = "image"};
-  DataDigest digest;
-  for (const auto& store : stores_) {
-    account.used += store.size();
-    digest.add(store.labels());
-    if (store.size() > 0) digest.add_some(store.pixels(0).data(), store.pixels(0).size() * store.labels().size());
-  }
-  if (beyond_limit_ > 0)
-    account.left_alone.push_back({.reason = "of train beyond dataset.limit_train", .count = beyond_limit_});
-  account.digest = digest.hex();
-  return account;
 }
 
 DataSpec CifarDataset::spec() const {

@@ -4,6 +4,7 @@
 
 #include "cifar_table.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/download.h>
 #include <ddprun/image_augment.h>
@@ -24,7 +25,7 @@ class CifarDataset : public Dataset {
   bool is_prepared() const override { return folder_.needs_no_download(); }
   void start() override;
   DataSpec spec() const override;
-  DataAccount account() const override;
+  DataAccount account() const override { return account_of_images(stores_, beyond_limit_); }
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
   Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;

@@ -56,6 +56,11 @@ void ImageDataset::prepare(const Progress& progress) {
   const auto all = list(progress);
   const auto found =
       unreadable(all, [&](int64_t done, int64_t total) { progress("checking images of " + all.place, done, total); });
+  if (skip_unreadable_) try {
+      remember(all, reading_, found);
+    } catch (const UserError& error) {
+      progress(std::string(error.what()) + "; so each process decodes all images itself", 0, 0);
+    }
   if (found.problems.empty()) return;
   if (!skip_unreadable_) {
     throw UserError(all.place + ": " + text_of(found) +
@@ -76,7 +81,8 @@ void ImageDataset::leave_out_unreadable() {
   };
   std::array<bool, 3> had{};
   for (size_t split = 0; split < had.size(); ++split) had[split] = !list_.splits[split].empty();
-  remove(list_, unreadable(list_, [](int64_t, int64_t) {}));
+  const auto known = recall(list_, reading_);
+  remove(list_, known ? *known : unreadable(list_, [](int64_t, int64_t) {}));
   for (const auto split : {Split::kTrain, Split::kVal, Split::kTest})
     if (had[static_cast<size_t>(split)] && size(split) == 0) refuse(split_name(split));
   std::vector<bool> has(list_.class_names.size());

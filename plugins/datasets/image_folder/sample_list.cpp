@@ -3,13 +3,18 @@
 
 #include <ddprun/digest.h>
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
+#include <ddprun/files.h>
 #include <ddprun/random.h>
+
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -63,6 +68,48 @@ uint64_t size_of(const Picture& picture) {
   if (picture.shard) return picture.size;
   const auto size = std::filesystem::file_size(picture.file, unreadable);
   return unreadable ? 0 : size;
+}
+
+// What tells one content of a file from another.
+struct FileState {
+  uint64_t size = 0, inode = 0;
+  int64_t changed_ns = 0, status_changed_ns = 0;
+};
+
+int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+FileState state_of(const Picture& picture) {
+  struct stat found {};
+  const auto path = picture.shard ? picture.shard->path.string() : picture.file;
+  if (::stat(path.c_str(), &found) != 0) return {};
+  return {static_cast<uint64_t>(found.st_size), found.st_ino, nanoseconds(found.st_mtim), nanoseconds(found.st_ctim)};
+}
+
+// Returns a digest of all that decoding depends on.
+std::string state_of(const SampleList& list, const Reading& how) {
+  Sha256 sha;
+  const auto add = [&](const auto& value) { sha.update(&value, sizeof value); };
+  add(how.most_pixels);
+  add(how.least_side);
+  for (const auto& samples : list.splits) {
+    std::vector<FileState> states(samples.size());
+    on_threads(samples.size(), [&](size_t i) { states[i] = state_of(samples[i].picture); }, [](int64_t) {});
+    add(states.size());
+    sha.update(states.data(), states.size() * sizeof(FileState));
+    for (const auto& [picture, label] : samples) {
+      sha.update(picture.file.c_str(), picture.file.size() + 1);
+      for (const auto number : {picture.begin, picture.size, uint64_t{picture.check}}) add(number);
+    }
+  }
+  return sha.hex();
+}
+
+// Returns where the memory of a list is kept, one file for each place; empty if there is no cache.
+std::filesystem::path memory_of(const SampleList& list) {
+  const auto cache = cache_folder();
+  Sha256 sha;
+  sha.update(list.place.data(), list.place.size());
+  return cache.empty() ? cache : cache / "unreadable" / sha.hex();
 }
 
 // Moves the marked training samples to another split.
@@ -149,6 +196,35 @@ Unreadable find_unreadable(const SampleList& list, const Reading& how, bool deco
     done += static_cast<int64_t>(samples.size());
   }
   return found;
+}
+
+// A line with the state of all files, then one with the split and the number of each sample that cannot be read.
+void remember(const SampleList& list, const Reading& how, const Unreadable& found) {
+  const auto file = memory_of(list);
+  if (file.empty()) return;
+  std::ostringstream text;
+  text << state_of(list, how) << "\n";
+  for (size_t split = 0; split < found.marks.size(); ++split)
+    for (size_t i = 0; i < found.marks[split].size(); ++i)
+      if (found.marks[split][i]) text << split << " " << i << "\n";
+  std::error_code error;
+  std::filesystem::create_directories(file.parent_path(), error);  // replace_file() says what is wrong
+  replace_file(file, text.str());
+}
+
+std::optional<Unreadable> recall(const SampleList& list, const Reading& how) {
+  const auto file = memory_of(list);
+  const auto text = file.empty() ? std::nullopt : read_file(file);
+  std::istringstream lines(text.value_or(""));
+  std::string state;
+  if (!std::getline(lines, state) || state != state_of(list, how)) return std::nullopt;
+  Unreadable found;
+  for (size_t split = 0; split < list.splits.size(); ++split) found.marks[split].resize(list.splits[split].size());
+  for (size_t split = 0, sample = 0; lines >> split >> sample;) {
+    if (split >= found.marks.size() || sample >= found.marks[split].size()) return std::nullopt;
+    found.marks[split][sample] = true;
+  }
+  return lines.eof() ? std::optional(std::move(found)) : std::nullopt;
 }
 
 std::string text_of(const Unreadable& found) {

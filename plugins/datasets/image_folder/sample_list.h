@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,14 @@ struct Unreadable {
 // the number of files done and in all.
 Unreadable find_unreadable(const SampleList& list, const Reading& how, bool decode_all,
                            const std::function<void(int64_t, int64_t)>& progress);
+
+// Remembers in the user's cache what was found, since to decode all pictures takes long, and every worker of a node
+// needs the answer that one process has found before. Throws UserError if that cannot be written.
+void remember(const SampleList& list, const Reading& how, const Unreadable& found);
+
+// Returns the marks that were remembered of these very files: of the same names, sizes, inodes, and times of change in
+// nanoseconds, the kernel's own among them, which nobody can set. Nothing if there are none, or any file is another.
+std::optional<Unreadable> recall(const SampleList& list, const Reading& how);
 
 // Returns the first problems and their total number.
 std::string text_of(const Unreadable& found);

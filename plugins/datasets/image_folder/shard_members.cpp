@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "shard_members.h"
 
+#include "shown_text.h"
+
 #include <archive.h>
 #include <archive_entry.h>
 
@@ -164,7 +166,9 @@ class Indexer {
     if (!key_.offset)
       shard_.refuse("the key " + key_.name + " has a class and no picture beside it" +
                     (key_.endings.empty() ? "" : ", but " + key_.endings + "; expected .jpg, .jpeg, .png or .webp"));
-    if (!key_.label) shard_.refuse("the key " + key_.name + " has a picture and no " + key_.name + ".cls beside it");
+    if (!key_.label)
+      shard_.refuse("the key " + key_.name + " has a picture and no " + key_.name +
+                    ".cls beside it; the members of a key lie one after the other, as tar --sort=name packs them");
     if (!keys_.insert(key_.name).second) shard_.refuse("the key " + key_.name + " comes twice");
     index_.offset.push_back(*key_.offset);
     index_.bytes.push_back(key_.bytes);
@@ -249,17 +253,25 @@ void add(Indexer& indexer, const MappedFile& shard, archive* reader, archive_ent
 
 int64_t class_number(const MappedFile& shard, const std::string& member, std::string_view text) {
   auto digits = text.substr(0, kTarBlock);  // what members_check() covers
-  while (!digits.empty() && std::isspace(static_cast<unsigned char>(digits.back()))) digits.remove_suffix(1);
+  const auto is_blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  while (!digits.empty() && is_blank(digits.back())) digits.remove_suffix(1);
+  while (!digits.empty() && is_blank(digits.front())) digits.remove_prefix(1);
   int64_t label = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), label);
   const bool whole = error == std::errc() && end == digits.data() + digits.size() && text.size() <= kTarBlock;
   if (!whole || label < 0 || label >= kMostClasses)
-    shard.refuse(member + " holds \"" + std::string(text.substr(0, 20)) + "\", expected the number of a class");
+    shard.refuse(member + " holds \"" + shown(to_utf8(std::string(text.substr(0, 20)))) +
+                 "\", expected the number of a class");
   return label;
 }
 
 ShardIndex read_members(const MappedFile& shard) {
-  if (shard.text().starts_with("\x1f\x8b")) shard.refuse("it is compressed; unpack it: samples are read in any order");
+  constexpr std::array<std::string_view, 4> kCompressed{"\x1f\x8b", "BZh",
+                                                        "\xfd"
+                                                        "7zXZ",
+                                                        "\x28\xb5\x2f\xfd"};
+  if (std::ranges::any_of(kCompressed, [&](std::string_view start) { return shard.text().starts_with(start); }))
+    shard.refuse("it is compressed; unpack it: samples are read in any order");
   const std::unique_ptr<archive, int (*)(archive*)> reader(archive_read_new(), archive_read_free);
   if (!reader || archive_read_support_format_tar(reader.get()) != ARCHIVE_OK ||
       archive_read_set_option(reader.get(), "tar", "read_concatenated_archives", "1") != ARCHIVE_OK)

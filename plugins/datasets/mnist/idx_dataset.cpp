@@ -3,7 +3,6 @@
 
 #include "idx_file.h"
 
-#include <ddprun/data_digest.h>
 #include <ddprun/error.h>
 
 namespace ddprun::idx {
@@ -69,20 +68,6 @@ ImageStore IdxDataset::load(const std::filesystem::path& image_path, const std::
   }
   const ImageFormat format{.shape = {1, images.shape[1], images.shape[2]}, .mean = {mean_}, .std = {std_}};
   return {format, images.bytes, checked_labels(labels, static_cast<int64_t>(table_.class_names.size()))};
-}
-
-DataAccount IdxDataset::account() const {
-  DataAccount account{.unit = "image"};
-  DataDigest digest;
-  for (const auto& store : stores_) {
-    account.used += store.size();
-    digest.add(store.labels());
-    if (store.size() > 0) digest.add_some(store.pixels(0).data(), store.pixels(0).size() * store.labels().size());
-  }
-  if (beyond_limit_ > 0)
-    account.left_alone.push_back({.reason = "of train beyond dataset.limit_train", .count = beyond_limit_});
-  account.digest = digest.hex();
-  return account;
 }
 
 DataSpec IdxDataset::spec() const {

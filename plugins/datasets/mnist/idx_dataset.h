@@ -2,6 +2,7 @@
 // A data set in MNIST's format: the loader that the plugins of this folder share.
 #pragma once
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/download.h>
 #include <ddprun/image_store.h>
@@ -32,7 +33,7 @@ class IdxDataset : public Dataset {
   bool is_prepared() const override { return folder_.needs_no_download(); }
   void start() override;
   DataSpec spec() const override;
-  DataAccount account() const override;
+  DataAccount account() const override { return account_of_images(stores_, beyond_limit_); }
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
   ImageSource images(Split split) const override { return {.store = &store(split)}; }

@@ -6,12 +6,14 @@
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/folds.h>
+#include <ddprun/objective.h>
 #include <ddprun/random.h>
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -19,6 +21,7 @@
 
 namespace {
 
+using ddprun::kIgnoredClass;
 using ddprun::Split;
 using ddprun::arrays::Affine;
 using ddprun::arrays::SampleArrays;
@@ -26,7 +29,7 @@ using ddprun::arrays::StoredArray;
 
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
 constexpr int64_t kMostClasses = 1'000'000;              // a larger label is not a class
-constexpr int64_t kIgnored = -100;                       // the label of a symbol or pixel that cross-entropy ignores
+constexpr int64_t kOftenIgnored = 255;                   // in masks of bytes
 constexpr size_t kMostExamples = 3;                      // of tensors that are left alone
 using Files = std::vector<std::filesystem::path>;
 
@@ -39,6 +42,12 @@ struct Part {
   std::vector<int64_t> rows;    // by sample number
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
+};
+
+// The labels that occur.
+struct Labels {
+  int64_t largest = -1;
+  std::bitset<kOftenIgnored + 1> small;
 };
 
 // Returns the one or two files that the user wrote, or none if the option is absent or wrong.
@@ -74,7 +83,7 @@ class Tensors final : public ddprun::Dataset {
     symbols_ = options.get<bool>("symbols", false, "inputs are numbers of symbols, as of a text: they stay integers");
     declared_classes_ = options.get<int64_t>(
         "classes", 0, "number of classes; 0: the largest label of all splits, plus 1", {.min = 0, .max = kMostClasses});
-    ignored_ = options.get<int64_t>("ignored", kIgnored,
+    ignored_ = options.get<int64_t>("ignored", kIgnoredClass,
                                     "label of a symbol or pixel that has no class, such as 255 in many masks");
     read_numbers(options);
   }
@@ -85,7 +94,7 @@ class Tensors final : public ddprun::Dataset {
   void start() override {
     for (const auto split : kSplits) open(split);
     const auto& train = part(Split::kTrain).arrays;
-    if (ignored_ != kIgnored && !train.has_class_per_element())
+    if (ignored_ != kIgnoredClass && !train.has_class_per_element())
       train.target.refuse("is " + train.target.text() +
                           ", but dataset.ignored is for a class for each symbol or pixel; leave it out");
     if (train.has_classes()) check_labels();
@@ -218,26 +227,42 @@ class Tensors final : public ddprun::Dataset {
   }
 
   void check_labels() {
-    const int64_t bound = declared_classes_ > 0 ? declared_classes_ : kMostClasses;
-    int64_t largest = 0;
+    Labels all;
     for (const auto& checked : parts_) {
-      for (const int64_t row : checked.rows) largest = std::max(largest, largest_label(checked.arrays, row, bound));
+      Labels found;
+      for (const int64_t row : checked.rows) look_at(checked.arrays, row, found);
+      if (!checked.rows.empty() && found.largest < 0)
+        checked.arrays.target.refuse("all labels are " + std::to_string(ignored_) +
+                                     ", that of symbols and pixels without a class: nothing would count");
+      all.largest = std::max(all.largest, found.largest);
+      all.small |= found.small;
     }
-    classes_ = declared_classes_ > 0 ? declared_classes_ : largest + 1;
+    classes_ = declared_classes_ > 0 ? declared_classes_ : all.largest + 1;
+    if (declared_classes_ == 0 && !symbols_ && all.largest == kOftenIgnored && all.small.count() <= kOftenIgnored / 2)
+      refuse_255(part(Split::kTrain).arrays);
   }
 
-  int64_t largest_label(const SampleArrays& arrays, int64_t row, int64_t bound) const {
+  [[noreturn]] static void refuse_255(const SampleArrays& arrays) {
+    arrays.target.refuse(std::string("the largest label is 255, and most below it do not occur: if it marks what has "
+                                     "no class, ") +
+                         (arrays.has_class_per_element() ? "set dataset.ignored=255" : "leave those samples out") +
+                         "; if it is a class, set dataset.classes=256");
+  }
+
+  void look_at(const SampleArrays& arrays, int64_t row, Labels& found) const {
+    const int64_t bound = declared_classes_ > 0 ? declared_classes_ : kMostClasses;
     std::vector<int64_t> labels(static_cast<size_t>(arrays.target.row_values()));
     copy_integers(arrays.target, row, labels.data());
-    if (arrays.has_class_per_element()) std::ranges::replace(labels, ignored_, kIgnored);
     for (const int64_t label : labels) {
-      const bool ignored = arrays.has_class_per_element() && label == kIgnored;
-      if ((label >= 0 && label < bound) || ignored) continue;
-      arrays.target.refuse("label " + std::to_string(label) + " of sample " + std::to_string(row) + ", expected 0 to " +
-                           std::to_string(bound - 1) + "; number the classes from 0, or set dataset.classes" +
-                           (arrays.has_class_per_element() ? " or dataset.ignored" : ""));
+      if (arrays.has_class_per_element() && (label == ignored_ || label == kIgnoredClass)) continue;
+      if (label < 0 || label >= bound)
+        arrays.target.refuse("label " + std::to_string(label) + " of sample " + std::to_string(row) +
+                             ", expected 0 to " + std::to_string(bound - 1) +
+                             "; number the classes from 0, or set dataset.classes" +
+                             (arrays.has_class_per_element() ? " or dataset.ignored" : ""));
+      found.largest = std::max(found.largest, label);
+      if (label <= kOftenIgnored) found.small.set(static_cast<size_t>(label));
     }
-    return std::ranges::max(labels);
   }
 
   // Moves a random part of the training samples to val; both keep the order of the file.
@@ -313,7 +338,7 @@ class Tensors final : public ddprun::Dataset {
     if (!from.arrays.has_classes()) return values(target, rows, {}, shape);
     if (!from.arrays.has_class_per_element()) return integers(target, rows, {});
     auto classes = integers(target, rows, shape);
-    if (ignored_ != kIgnored) classes.masked_fill_(classes.eq(ignored_), kIgnored);
+    if (ignored_ != kIgnoredClass) classes.masked_fill_(classes.eq(ignored_), kIgnoredClass);
     return classes;
   }
 
@@ -328,7 +353,7 @@ class Tensors final : public ddprun::Dataset {
   std::array<Files, 3> files_;  // by Split
   ddprun::arrays::TensorNames names_;
   bool symbols_ = false;
-  int64_t ignored_ = kIgnored;
+  int64_t ignored_ = kIgnoredClass;
   int64_t declared_classes_ = 0;  // 0: as many as there are labels
   int64_t classes_ = 0;
   Affine change_;

@@ -66,11 +66,11 @@ function samplesSection(data) {
       {class: Math.max(...data.shape) > kSmallSide ? 'groups large' : 'groups'}));
 }
 
-function countRow(name, index, splits) {
+function countRow(name, splits, countOf) {
   const most = (split) => Math.max(1, ...split.per_class);
   const cell = (split) => element('td', {}, element('span', {class: 'count'},
-    element('i', {style: `--share: ${split.per_class[index] / most(split)}`}),
-    element('span', {class: 'number'}, whole(split.per_class[index]))));
+    element('i', {style: `--share: ${Math.min(1, countOf(split) / most(split))}`}),
+    element('span', {class: 'number'}, whole(countOf(split)))));
   return element('tr', {}, element('th', {scope: 'row'}, name), splits.map(cell));
 }
 
@@ -82,7 +82,9 @@ function countsSection(data) {
   return section('counts', 'Counts of each class',
     some.length > 0 ? element('p', {class: 'muted'}, `Counted are ${some.join(', ')}, spread evenly.`) : null,
     element('div', {class: 'card'}, tableOf([{head: 'Class'}, ...splits.map((split) => ({head: split.name}))],
-      data.classes.map((name, index) => countRow(name, index, splits)), {class: 'counts'})));
+      [...data.classes.map((name, index) => countRow(name, splits, (split) => split.per_class[index])),
+        ...(splits.some((split) => split.ignored > 0) ? [countRow('ignored', splits, (split) => split.ignored)] : [])],
+      {class: 'counts'})));
 }
 
 function valuesSection(data) {

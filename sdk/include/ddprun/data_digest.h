@@ -2,7 +2,9 @@
 // Makes DataAccount::digest: the same for the same samples, whatever machine reads them.
 #pragma once
 
+#include <ddprun/dataset.h>
 #include <ddprun/digest.h>
+#include <ddprun/image_store.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -40,5 +42,20 @@ class DataDigest {
  private:
   Sha256 sha256_;
 };
+
+// Returns the account of a dataset's images in memory, by Split, of which dataset.limit_train left `beyond_limit` out.
+inline DataAccount account_of_images(std::span<const ImageStore> stores, int64_t beyond_limit) {
+  DataAccount account{.unit = "image"};
+  DataDigest digest;
+  for (const auto& store : stores) {
+    account.used += store.size();
+    digest.add(store.labels());
+    if (store.size() > 0) digest.add_some(store.pixels(0).data(), store.pixels(0).size() * store.labels().size());
+  }
+  if (beyond_limit > 0)
+    account.left_alone.push_back({.reason = "of train beyond dataset.limit_train", .count = beyond_limit});
+  account.digest = digest.hex();
+  return account;
+}
 
 }  // namespace ddprun

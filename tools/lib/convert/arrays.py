@@ -8,10 +8,9 @@ from ddprun import UserError
 from convert.account import Account
 from convert.names import has_blanks, require_distinct
 from convert.tables import Table, is_table
-from convert.targets import Target
+from convert.targets import Target, loses_digits
 
 MISSING = ("", "na", "n/a", "nan", "null", "none")  # how tables write that there is no number
-EXACT = 1 << 24  # whole numbers up to here are float32
 
 
 def convert(splits, output, options):
@@ -32,7 +31,7 @@ def convert(splits, output, options):
         rows = Rows(table, columns, options, account)
         inputs, targets = rows.read(output, split)
         target = target or Target(split, targets, options.task, table.names.get(options.target))
-        found = {"input": numpy.stack(inputs), "target": target.encoded(targets, path)}
+        found = {"input": numpy.stack(inputs), "target": target.encoded(targets, account)}
         save_file(found, output.file(f"{split}.safetensors"))
         shape = " x ".join(map(str, found["input"].shape[1:]))
         lines.append(account.line(f"{split}: {len(inputs):,} of {rows.seen:,} rows, inputs of {shape}, {target.told(found['target'])}"))
@@ -83,7 +82,7 @@ class Rows:
                 narrow = part.astype(numpy.float32)
             if not numpy.isfinite(narrow).all():
                 return None, f"the column {name} holds {row[name]!r:.80}, expected numbers that float32 holds"
-            if part.size and abs(part).max() > EXACT and (narrow != part)[part == part.round()].any():
+            if loses_digits(part):
                 self.account.change(f"digits of the column {name} that float32 does not hold", place)
             parts.append(narrow)
         if len(parts) == 1 and parts[0].ndim:

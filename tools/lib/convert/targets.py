@@ -11,6 +11,12 @@ from convert.names import number_in, require_distinct, tidy
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
 
+def loses_digits(numbers):
+    """Returns whether there are whole numbers that float32 does not hold."""
+    numbers = numpy.asarray(numbers, numpy.float64)
+    return bool(((numbers == numbers.round()) & (numbers.astype(numpy.float32) != numbers)).any())
+
+
 class Target:
     """Classes, values, or arrays of numbers: the first split decides, and the others must fit."""
 
@@ -65,12 +71,16 @@ class Target:
                 f"--task classification makes them the classes 0 to {len(found) - 1}, --task regression takes them as values"
             )
 
-    def encoded(self, pairs, path):
+    def encoded(self, pairs, account):
         """Returns int64 of classes, float32 of values."""
         if self.numbers is not None:
             return numpy.array([self.number_of(place, value) for place, value in self.plain(pairs)], numpy.int64)
         if self.task == REGRESSION:
-            return numpy.array([self.value_of(place, value) for place, value in self.plain(pairs)], numpy.float32)[:, None]
+            values = [(place, self.value_of(place, value)) for place, value in self.plain(pairs)]
+            for place, value in values:
+                if loses_digits(value):
+                    account.change("digits of the target that float32 does not hold", place)
+            return numpy.array([value for _, value in values], numpy.float32)[:, None]
         return arrays_of(pairs)
 
     def number_of(self, place, value):

@@ -38,6 +38,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -48,8 +50,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kAnswerWithin{10};  // a file system that takes longer may hang
 constexpr std::chrono::milliseconds kLook{50};     // between looks for signals
 
-// Holds the run for its agent. begin() is called on the server's thread, while the other thread waits for orders. While
-// workers run and at the end, the run's folder is touched on the side thread alone, and begin() waits for that.
+// Holds the run for its agent. With several nodes, begin() is called on the server's thread, while the other thread
+// waits for orders and signals. On a single node the run's folder is touched on the side thread alone.
 class Agent {
  public:
   Agent(const NodeSetup& setup, const RunRequest& request)
@@ -74,22 +76,12 @@ class Agent {
                               log::text("the ", world_size, " workers of ", nodes, " nodes"));
     auto& folder = run_->folder;
     take_last_news();
-    if (!begun_) {
-      if (const auto warning = small_parts_warning(experiment.trainer, world_size); !warning.empty())
-        log::warn(warning);
-      earlier_seconds_ = read_run_end(folder.path()).total_seconds;
-    }
+    const auto warning = small_parts_warning(experiment.trainer, world_size);
+    if (!begun_ && !warning.empty()) log::warn(warning);
     world_size_ = world_size;
-    const auto newest = checkpoint_to_begin_from();  // first: nothing is written if it is refused
-    note_whether_it_trained();
-    attempt_ = folder.begin_attempt();
-    begun_ = true;
-    if (request_.carries_plugins) carry_built_plugins(request_.checked.plugin_files, folder.path());
-    folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
-                   .overrides = request_.overrides,
-                   .arguments = request_.words,
-                   .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
-                   .plugin_files = request_.checked.plugin_files});
+    fs::path newest;
+    aside({.end = End::kAtOnce}, [&] { newest = checkpoint_to_begin_from(); });  // nothing is written if it is refused
+    aside({.slow = no_answer(), .end = End::kAfterwards}, [&] { write_beginning(); });
     const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
     if (attempt_ > 0 && checkpoint.empty())
       log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
@@ -141,19 +133,28 @@ class Agent {
     int exit_code = result.exit_code;
     bool goes_on = false;
     if (!result.report.empty()) log::error(result.report);
-    wait_for({.slow = no_answer(), .asked = result.stop_requested, .exit_code = exit_code},
+    const auto code = exit_code == kExitDone ? kExitFailed : exit_code;
+    wait_for({.slow = no_answer(), .asked = result.stop_requested, .exit_code = code},
              [&] { goes_on = record_end(result); });
     if (goes_on)
-      wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = exit_code},
+      wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = code},
                [&] { exit_code = tell_end(result); });
     return exit_code;
   }
 
  private:
+  // When a user who asks for the end gets it.
+  enum class End {
+    kAtOnce,      // before the job is done, since nothing has begun
+    kAfterwards,  // after it, or before if it takes too long
+    kWithIt       // the same; the job ends the run
+  };
+
   struct Patience {
-    std::string slow;    // what to say if it takes long
+    std::string slow = {};  // what to say if it takes too long; empty: nothing is too long
+    End end = End::kWithIt;
     bool asked = false;  // the user has asked for the end already
-    int exit_code = 0;   // at an end without it
+    int exit_code = 0;   // of kWithIt, if it takes too long
   };
 
   // What a look after the run's folder gave.
@@ -175,20 +176,35 @@ class Agent {
                      " s");
   }
 
-  // Verifying may take minutes, in which nothing of the attempt has begun yet. (Other nodes learn of a signal by what
-  // the first one's own thread does with it.)
-  fs::path checkpoint_to_begin_from() const {
+  // Verifying may take minutes.
+  fs::path checkpoint_to_begin_from() {
     const auto& folder = run_->folder.path();
-    if (checkpoint_steps(folder).empty()) return {};
-    std::optional<EarlySignals> early;
-    if (setup_.standalone()) early.emplace();
-    return checkpoint_to_resume(folder);
+    if (!begun_) earlier_seconds_ = read_run_end(folder).total_seconds;
+    auto found = checkpoint_steps(folder).empty() ? fs::path() : checkpoint_to_resume(folder);
+    note_whether_it_trained();
+    return found;
   }
 
-  // Does the job on the side thread and waits for it. Once it has taken too long, a user who asks for the end, or has
-  // asked before, gets it: the process ends here, because that thread still uses what the destructors would destroy.
-  void wait_for(Patience patience, const std::function<void()>& job) {
-    SignalInbox signals;
+  void write_beginning() {
+    auto& folder = run_->folder;
+    attempt_ = folder.begin_attempt();
+    begun_ = true;
+    if (request_.carries_plugins) carry_built_plugins(request_.checked.plugin_files, folder.path());
+    folder.record({.config_yaml = to_yaml(request_.checked.experiment.config, /*origins=*/true),
+                   .overrides = request_.overrides,
+                   .arguments = request_.words,
+                   .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
+                   .plugin_files = request_.checked.plugin_files});
+  }
+
+  // Does a part of begin(). With several nodes another thread hears signals meanwhile.
+  void aside(const Patience& patience, const std::function<void()>& job) {
+    setup_.standalone() ? wait_for(patience, job) : job();
+  }
+
+  // Does the job on the side thread and waits for it. Where a user who asks for the end gets it before the job is done,
+  // the process ends here: that thread still uses what the destructors would destroy.
+  void wait_for(const Patience& patience, const std::function<void()>& job) {
     std::exception_ptr error;
     side_.post([&] {
       try {
@@ -197,16 +213,31 @@ class Agent {
         error = std::current_exception();
       }
     });
+    const auto heard = hear_signals(patience);
+    for (const int signal : heard) {
+      if (patience.end == End::kAfterwards) ::raise(signal);
+    }
+    if (error) std::rethrow_exception(error);
+  }
+
+  // Returns the signals that ask for the end and came before the side thread had done its jobs.
+  std::vector<int> hear_signals(const Patience& patience) const {
+    SignalInbox signals;
+    std::vector<int> heard;
     for (bool told = false; !side_.wait_for(kLook);) {
       for (const int signal : signals.take()) {
         if (signal == SIGTSTP) ::raise(SIGSTOP);
-        patience.asked = patience.asked || (signal != SIGTSTP && signal != SIGCHLD);
+        if (signal != SIGTSTP && signal != SIGCHLD) heard.push_back(signal);
       }
-      if (side_.busy_for().value_or(kLook) < kAnswerWithin) continue;
-      if (!std::exchange(told, true)) log::warn(patience.slow + (patience.asked ? "" : "; Ctrl-C ends without it"));
-      if (patience.asked) end_at_once(patience.exit_code == kExitDone ? kExitFailed : patience.exit_code);
+      if (patience.end == End::kAtOnce && !heard.empty()) end_unbegun(heard.front());
+      if (patience.slow.empty() || side_.busy_for().value_or(kLook) < kAnswerWithin) continue;
+      const bool asked = patience.asked || !heard.empty();
+      if (!std::exchange(told, true)) log::warn(patience.slow + (asked ? "" : "; Ctrl-C ends without it"));
+      if (!asked) continue;
+      if (patience.end == End::kAfterwards) end_unbegun(heard.front());
+      end_at_once(patience.exit_code);
     }
-    if (error) std::rethrow_exception(error);
+    return heard;
   }
 
   [[noreturn]] static void end_at_once(int exit_code) {
@@ -265,7 +296,7 @@ class Agent {
     const bool failed = !result.report.empty();
     if (failed) tell_checkpoint(folder);
     close_run(folder, experiment, failed);
-    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder, experiment.is_range_test());
+    if (result.exit_code == kExitPreempted && !failed) tell_how_to_resume(folder, experiment.is_range_test());
     const int exit_code = failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
     return exit_code == kExitDone && experiment.is_range_test() ? tell_suggested_lr(folder) : exit_code;
   }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <string_view>
@@ -16,13 +17,15 @@ namespace {
 
 sigset_t mask_at_start;
 
-void end_to_be_run_again(int) {
+}  // namespace
+
+void end_unbegun(int signal) noexcept {
   constexpr std::string_view kText = "ddprun: asked to stop before the run had begun\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::syscall(SYS_exit_group, kExitPreempted);  // _exit() is for the plugin whose hook this may have come into
+  const bool to_be_run_again = std::ranges::find(kStopSignals, signal) != kStopSignals.end();
+  for (;;)  // _exit() is for the plugin whose hook this may have come into
+    ::syscall(SYS_exit_group, to_be_run_again ? kExitPreempted : kExitSignalBase + signal);
 }
-
-}  // namespace
 
 void hold_early_signals() noexcept {
   const auto signals = signal_set(kStopSignals);
@@ -32,7 +35,7 @@ void hold_early_signals() noexcept {
 void release_early_signals() noexcept { ::pthread_sigmask(SIG_SETMASK, &mask_at_start, nullptr); }
 
 EarlySignals::EarlySignals() {
-  for (const int signal : kStopSignals) std::signal(signal, end_to_be_run_again);
+  for (const int signal : kStopSignals) std::signal(signal, end_unbegun);
   const auto signals = signal_set(std::array{SIGTERM, SIGUSR1, SIGINT, SIGHUP});
   ::pthread_sigmask(SIG_UNBLOCK, &signals, &before_);
 }

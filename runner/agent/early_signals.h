@@ -14,6 +14,9 @@ void hold_early_signals() noexcept;
 // Lets the signals act as they did when the program started, for commands that do not train.
 void release_early_signals() noexcept;
 
+// Ends the process as EarlySignals does on this signal, which may be one of those that act as at the program's start.
+[[noreturn]] void end_unbegun(int signal) noexcept;
+
 // Ends the process with kExitPreempted on these signals while it lives, also if they came before; later ones wait
 // (launch/signal_inbox.h).
 // SIGINT and SIGHUP act meanwhile as they did when the program started.

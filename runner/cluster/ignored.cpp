@@ -32,6 +32,7 @@ constexpr Known kKnown[] = {
     {"SLURM_PROCID", Family::kSlurm},
     {"SLURM_STEP_NUM_TASKS", Family::kSlurm},
     {"SLURM_NTASKS", Family::kSlurm},
+    {"SLURM_NTASKS_PER_NODE", Family::kSlurm},  // of the job; a step may spread its tasks otherwise
     {"PET_NNODES", Family::kPet},
     {"PET_NPROC_PER_NODE", Family::kPet},
     {"PET_N_PROC_PER_NODE", Family::kPet},

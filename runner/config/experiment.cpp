@@ -171,6 +171,23 @@ std::vector<PluginChoice> read_choices(const Value& list, const std::string& key
   return choices;
 }
 
+// Two loggers that are alike would write the same files, each row twice.
+void refuse_one_twice(const std::vector<PluginChoice>& loggers, Problems& problems) {
+  for (size_t second = 1; second < loggers.size(); ++second) {
+    const auto& logger = loggers[second];
+    const auto is_same = [&](const PluginChoice& other) {
+      return !other.plugin.empty() && other.plugin == logger.plugin &&
+             to_yaml(other.options, false) == to_yaml(logger.options, false);
+    };
+    const auto end = loggers.begin() + static_cast<std::ptrdiff_t>(second);
+    const auto first = std::find_if(loggers.begin(), end, is_same);
+    if (first != end)
+      problems.push_back(
+          problem_line(logger.origin, logger.path,
+                       logger.plugin + " is " + first->path + " already, with the same options; remove one"));
+  }
+}
+
 std::vector<PluginChoice> default_loggers() {
   std::vector<PluginChoice> choices;
   for (const auto* name : kDefaultLoggers)
@@ -296,6 +313,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   experiment.optimizer = choice(root.optimizer, "optimizer");
   experiment.loggers =
       config.find("loggers") ? read_choices(root.loggers, "loggers", "[console, csv]", problems) : default_loggers();
+  refuse_one_twice(experiment.loggers, problems);
   if (!root.callbacks.is_null())
     experiment.callbacks = read_choices(root.callbacks, "callbacks", "[my_average]", problems);
   read_objective(root.objective, experiment, problems);

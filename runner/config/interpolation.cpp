@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config/interpolation.h"
 
+#include "config/rivals.h"
 #include "config/schema.h"
 #include "config/secrets.h"
 
@@ -146,6 +147,8 @@ class Interpolator {
     const auto* value = lookup(*path);
     chain_.pop_back();
     if (!value) {
+      if (const auto why = why_no_default(root_, *path); !why.empty())
+        throw BadReference{"${" + reference + "} " + why};
       if (const auto fallback = schema_.fallback(*path)) return plain_scalar(*fallback, {});
       throw BadReference{unknown(reference)};
     }

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -118,6 +120,34 @@ std::vector<std::string> ignored_changes(const Experiment& recorded, const Exper
                                  std::string("a resumed run cannot change it: ") + key.instead));
   }
   return lines;
+}
+
+std::vector<std::string> changes_of_training(const Value& recorded, const Value& now) {
+  constexpr std::array kSections{"model", "optimizer", "schedule", "pretrained", "callbacks", "trainer"};
+  constexpr std::array<std::string_view, 11> kOfEvaluations{
+      "trainer.max_epochs",         "trainer.max_steps",     "trainer.max_time",         "trainer.limit_val_batches",
+      "trainer.limit_test_batches", "trainer.eval_batch",    "trainer.prefetch_threads", "trainer.prefetch_batches",
+      "trainer.precision",          "trainer.deterministic", "trainer.memory_format"};
+  const auto values = [&](const Value& config) {
+    std::map<std::string, std::string> texts;  // by key, which may have dots of its own
+    for (const auto* name : kSections) {
+      const auto* section = config.find(name);
+      if (section && section->is_list()) texts[name] = to_yaml(*section, /*origins=*/false);
+      if (!section || !section->is_map()) continue;
+      for (const auto& entry : section->entries())
+        texts[std::string(name) + "." + entry.key] = to_yaml(entry.value, /*origins=*/false);
+    }
+    return texts;
+  };
+  const auto before = values(recorded), after = values(now);
+  auto all = after;
+  all.insert(before.begin(), before.end());
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : all) {
+    const bool differs = !before.contains(key) || !after.contains(key) || before.at(key) != after.at(key);
+    if (differs && std::ranges::find(kOfEvaluations, key) == kOfEvaluations.end()) changed.push_back(key);
+  }
+  return changed;
 }
 
 }  // namespace ddprun

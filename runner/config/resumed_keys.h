@@ -30,4 +30,8 @@ std::span<const FixedKey> fixed_keys();
 std::vector<std::string> ignored_changes(const Experiment& recorded, const Experiment& now,
                                          const std::vector<FixedKey::By>& by);
 
+// Returns the keys that only training reads, of sections that both may have, whose values are not the recorded ones: a
+// run that has done all of its steps could only ignore them.
+std::vector<std::string> changes_of_training(const Value& recorded, const Value& now);
+
 }  // namespace ddprun

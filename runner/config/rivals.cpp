@@ -28,11 +28,12 @@ bool is_one_number_of_nodes(const Value& value) {
 struct Setting {
   const char* key;
   Asks asks;
+  bool decided_by_rival = false;  // so that its default is not what holds
 };
 
 // To add a pair: a line here, and its refusal where they are read, for both in one place.
 constexpr auto kRivals = std::to_array<std::pair<Setting, Setting>>({
-    {{"trainer.global_batch", is_written}, {"trainer.batch_per_worker", is_above_zero}},
+    {{"trainer.global_batch", is_written, true}, {"trainer.batch_per_worker", is_above_zero}},
     {{"trainer.clip_norm", is_above_zero}, {"trainer.clip_value", is_above_zero}},
     {{"trainer.find_unused_parameters", is_true}, {"trainer.static_graph", is_true}},
     {{"trainer.sampling", is_written}, {"trainer.shuffle", is_false}},
@@ -54,13 +55,19 @@ Value* asking(Value& root, const KeyPath& path, const Setting& setting) {
 
 std::string shown(const Value& value) { return value.is_scalar() ? value.text() : describe(value); }
 
+std::string name_beside(const KeyPath& other, const KeyPath& path) {
+  return other.front() == path.front() ? other.back() : to_text(other);
+}
+
+std::string in_place_of(const std::string& name) { return ", in place of " + name + ": "; }
+
 // Notes in a setting's origin what it has displaced.
 void note(Value& root, const KeyPath& path, const KeyPath& displaced, const Value& value) {
   auto& section = *find_at(root, {path.front()});
   const auto entry = std::ranges::find(section.entries(), path.back(), &Value::Entry::key);
-  const auto name = displaced.front() == path.front() ? displaced.back() : to_text(displaced);
   const auto place = value.origin().text();
-  const auto told = ", in place of " + name + ": " + shown(value) + (place.empty() ? "" : " (" + place + ")");
+  const auto told =
+      in_place_of(name_beside(displaced, path)) + shown(value) + (place.empty() ? "" : " (" + place + ")");
   entry->value.set_origin({.source = entry->value.origin().text() + told});
   entry->key_origin = {.source = entry->key_origin.text() + told};
 }
@@ -83,6 +90,25 @@ std::vector<KeyPath> displace_rivals(Value& base, Value& over) {
     displace(another, one);
   }
   return displaced;
+}
+
+std::string why_no_default(Value& root, const KeyPath& path) {
+  std::string why;
+  const auto ask = [&](const Setting& setting, const Setting& rival) {
+    const auto other = *parse_key_path(rival.key);
+    if (*parse_key_path(setting.key) != path || find_at(root, path)) return;
+    const auto* decides = asking(root, other, rival);
+    const bool displaced =
+        decides && decides->origin().text().find(in_place_of(name_beside(path, other))) != std::string::npos;
+    if (displaced || (decides && setting.decided_by_rival))
+      why = "is not set: " + to_text(other) + " is, in its place (" + decides->origin().text() +
+            "); write the number itself";
+  };
+  for (const auto& [one, another] : kRivals) {
+    ask(one, another);
+    ask(another, one);
+  }
+  return why;
 }
 
 bool is_of_command_line(const Value& value) { return value.origin().source.starts_with("command line"); }

@@ -8,6 +8,7 @@
 
 #include <ddprun/value.h>
 
+#include <string>
 #include <vector>
 
 namespace ddprun {
@@ -16,6 +17,10 @@ namespace ddprun {
 // setting's origin: "command line: trainer.global_batch=512, in place of batch_per_worker: 32 (mnist.yaml:9:12)". Both
 // are trees from the root. Returns the paths of the displaced keys.
 std::vector<KeyPath> displace_rivals(Value& base, Value& over);
+
+// Returns why no default stands for a setting that is not written, in a reference such as ${trainer.global_batch}: its
+// rival has displaced it, or decides it. Empty if one does.
+std::string why_no_default(Value& root, const KeyPath& path);
 
 // Returns whether the command line has this value.
 bool is_of_command_line(const Value& value);

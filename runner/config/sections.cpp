@@ -148,7 +148,8 @@ LaunchConfig read_launch(Options& options) {
 }
 
 std::filesystem::path read_run_dir(Options& options) {
-  return options.get<std::string>("dir", "", "the run's folder; by default outputs/<name>/<time>");
+  const auto dir = options.get<std::string>("dir", "", "the run's folder; by default outputs/<name>/<time>");
+  return dir == "~" || dir.starts_with("~/") ? absolute_paths(Value::scalar(dir)).text() : dir;  // else as it is
 }
 
 // The sections for what is shown of a run besides its rows of metrics.

@@ -124,7 +124,7 @@ std::shared_ptr<const std::vector<int64_t>> TrainLoader::order_of(int64_t epoch)
 EvalLoader::EvalLoader(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
                        const TrainerConfig& config, World world, c10::Device device,
                        std::shared_ptr<const ImageBatcher> images)
-    : device_(device), images_(std::move(images)) {
+    : dataset_(dataset), device_(device), images_(std::move(images)) {
   const int64_t samples = dataset->size(split);
   const int64_t batches = limit.of((samples + batch - 1) / batch);
   rounds_ = (batches + world.size - 1) / world.size;
@@ -138,9 +138,10 @@ EvalLoader::EvalLoader(std::shared_ptr<const Dataset> dataset, Split split, int6
   prefetcher_ = std::make_unique<Prefetcher<Batch>>(0, mine, config.prefetch_threads, config.prefetch_batches, load);
 }
 
-Batch EvalLoader::next() {
-  auto batch = prefetcher_->next();
-  return is_resident(images_) ? images_->make(batch.index, nullptr) : on_device(std::move(batch), device_);
+std::optional<Batch> EvalLoader::next_unless(const std::function<bool()>& give_up) {
+  auto batch = prefetcher_->next_unless(give_up);
+  if (!batch) return std::nullopt;
+  return is_resident(images_) ? images_->make(batch->index, nullptr) : on_device(*std::move(batch), device_);
 }
 
 }  // namespace ddprun

@@ -60,6 +60,9 @@ class TrainLoader {
   // Does the same, or returns nothing once `give_up`, asked again and again, returns true while the batch is not ready.
   std::optional<TrainBatch> next_unless(const std::function<bool()>& give_up);
 
+  // Returns how many of the next batches are ready, up to `most`.
+  int64_t ready(int64_t most) const { return prefetcher_->ready(most); }
+
   // Loads no further batch. Returns whether nothing is being loaded any more within `limit`.
   bool stop_within(std::chrono::milliseconds limit) { return prefetcher_->stop_within(limit); }
 
@@ -93,9 +96,16 @@ class EvalLoader {
 
   int64_t rounds() const { return rounds_; }  // the number on the busiest rank; the same on all ranks
   bool has_next() const { return !prefetcher_->done(); }
-  Batch next();
+  Batch next() { return *next_unless({}); }
+
+  // Does the same, or returns nothing once `give_up`, asked again and again, returns true while the batch is not ready.
+  std::optional<Batch> next_unless(const std::function<bool()>& give_up);
+
+  // Loads no further batch. Returns whether nothing is being loaded any more within `limit`.
+  bool stop_within(std::chrono::milliseconds limit) { return prefetcher_->stop_within(limit); }
 
  private:
+  std::shared_ptr<const Dataset> dataset_;
   int64_t rounds_;
   c10::Device device_;
   std::shared_ptr<const ImageBatcher> images_;  // of the split; null if there are none

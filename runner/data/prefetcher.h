@@ -11,9 +11,11 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -48,6 +50,15 @@ class Prefetcher {
   }
 
   bool done() const { return next_out_ == end_; }
+
+  // Returns how many of the next items are ready, up to `most`; without threads, which no consumer waits for, `most`.
+  int64_t ready(int64_t most) const {
+    if (threads_.empty()) return most;
+    const std::scoped_lock lock(mutex_);
+    int64_t count = 0;
+    while (count < most && ready_.contains(next_out_ + count)) ++count;
+    return count;
+  }
 
   Item next() { return *next_unless({}); }
 
@@ -111,11 +122,19 @@ class Prefetcher {
   int64_t depth_;
   int64_t in_the_making_ = 0;
   Produce produce_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::condition_variable_any room_;
   std::map<int64_t, Outcome> ready_;
   std::vector<std::jthread> threads_;
 };
+
+// Ends a loader, or another owner of a Prefetcher with stop_within(). Where its threads wait for samples that do not
+// come, another thread waits for them, until the process ends.
+template <class Loader>
+void drop(std::unique_ptr<Loader>& loader) {
+  if (loader && !loader->stop_within(std::chrono::seconds(1))) std::thread([waiting = std::move(loader)] {}).detach();
+  loader.reset();
+}
 
 }  // namespace ddprun

@@ -9,22 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
 
 namespace ddprun {
-namespace {
-
-// True if a killed process has left half a line.
-bool is_torn(int fd) {
-  char last = '\n';
-  const auto size = ::lseek(fd, 0, SEEK_END);
-  return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
-}
-
-}  // namespace
 
 // Writes in one call if the disk takes it: a worker may append at the same time.
 void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) try {
@@ -34,8 +22,7 @@ void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event
   if (!std::filesystem::is_directory(run_dir, error)) throw_file_error("write", run_dir / "events.jsonl", ENOENT);
   RecordFile file;
   file.open(run_dir / "events.jsonl");
-  file.append((is_torn(file.descriptor()) ? "\n" : "") + json.dump(-1, ' ', false, Json::error_handler_t::replace) +
-              "\n");
+  file.append_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 } catch (const UserError& error) {
   log::warn(error.what());
 }

@@ -113,20 +113,30 @@ int exit_code_of(const WorkerEnd& root) {
   return root.exit_code == kExitUsage ? kExitUsage : kExitFailed;
 }
 
+// Returns whether a worker that a signal ended may have trained in this attempt.
+bool had_begun(const WorkerEnd& end) {
+  return !end.stall || (end.stall->activity != Activity::kStarting && end.stall->activity != Activity::kConnecting);
+}
+
 // Judges an attempt in which nobody failed: all are done or saved, or the user's signal ended some before they could
-// save.
+// save. Where none had begun to train, nothing is lost, and the run can be run again as one that was saved.
 LaunchResult judge_without_failure(const std::vector<WorkerEnd>& ends, int stop_signal) {
   LaunchResult result{.exit_code = kExitDone, .stop_requested = stop_signal != 0};
   for (const auto& end : ends) {
     if (end.signal == 0 && end.exit_code == kExitPreempted) result.exit_code = kExitPreempted;
   }
   std::set<int> unsaved;
+  bool begun = false;
   for (const auto& end : ends) {
-    if (end.signal != 0 || failed(end)) unsaved.insert(end.rank);
+    if (end.signal == 0 && !failed(end)) continue;
+    unsaved.insert(end.rank);
+    begun = begun || had_begun(end);
   }
   if (unsaved.empty()) return result;
-  result.exit_code = kExitSignalBase + (stop_signal != 0 ? stop_signal : SIGKILL);
-  result.report = name_ranks(unsaved) + " did not save before the end; the last checkpoint is an earlier one\n";
+  const bool to_be_run_again = !begun && std::ranges::find(kStopSignals, stop_signal) != kStopSignals.end();
+  result.exit_code = to_be_run_again ? kExitPreempted : kExitSignalBase + (stop_signal != 0 ? stop_signal : SIGKILL);
+  result.report = name_ranks(unsaved) + (begun ? " did not save before the end; the last checkpoint is an earlier one\n"
+                                               : " had not begun to train before the end; run it again\n");
   return result;
 }
 

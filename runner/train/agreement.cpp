@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kFlags = 6, kMicroseconds = 6, kWaited = 7, kSent = 8;  // indices into what is sent
+constexpr int64_t kMicroseconds = 7, kWaited = 8, kSent = 9;  // indices into what is sent
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Flags Agreement::exchange(const Flags& mine) {
   auto sent = at::empty({kSent}, at::kLong);
   auto* values = sent.data_ptr<int64_t>();
   for (const bool raised :
-       {flags.stop, flags.save, flags.time_over, flags.save_failed, flags.measure, mine.nonfinite}) {
+       {flags.stop, flags.save, flags.time_over, flags.save_failed, flags.measure, mine.nonfinite, mine.may_wait}) {
     *values++ = raised ? 1 : 0;
   }
   *values++ = static_cast<int64_t>(seconds * 1e6);
@@ -56,7 +56,7 @@ Flags Agreement::take(Pending pending) {
       return static_cast<double>(raised[index]) / 1e6 / ranks / static_cast<double>(pending.steps);
     };
     const auto step_seconds = per_step(kMicroseconds);
-    asks_for_samples_ = per_step(kWaited) > kSlowSeconds;
+    asks_for_samples_ = raised[6] > 0 || per_step(kWaited) > kSlowSeconds;
     const auto most = std::min(2 * every_, kMostSteps);
     every_ = static_cast<int64_t>(std::clamp<double>(kBetweenSeconds / std::max(step_seconds, 1e-9), 1, most));
   }

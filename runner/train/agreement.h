@@ -17,6 +17,7 @@ struct Flags {
   bool time_over = false;     // trainer.max_time has passed
   bool save_failed = false;   // a checkpoint could not be written
   bool measure = false;       // a row of the split "system" is due
+  bool may_wait = false;      // a rank has fewer batches ready than steps_ahead(), though it may hold so many
   bool nonfinite = false;     // a rank's loss or gradients in a step up to `checked_step` were NaN or infinite
   int64_t checked_step = -1;  // the same on all ranks; -1: none
 };
@@ -40,15 +41,19 @@ class Agreement {
   // exchanges.
   bool due();
 
-  // Keeps this rank's flags, except the nonfinite step, for its next exchange.
+  // Keeps this rank's flags, except may_wait and the nonfinite step, for its next exchange.
   void keep(const Flags& mine);
+
+  // Returns how many steps are made, as far as can be told, before what the next exchange hands in is replaced by what
+  // the one after it does: twice those between two exchanges.
+  int64_t steps_ahead() const { return 2 * every_; }
 
   // Hands in this rank's flags with those that it kept; returns what all ranks handed in the last time.
   Flags exchange(const Flags& mine);
 
-  // Returns whether the ranks ask each other before a step whether all have their samples: in the first steps, and
-  // while they wait for samples longer than kSlowSeconds a step. Only so is a rank heard that was told to end while it
-  // waits: the others would wait for it within the step. Equal on all ranks.
+  // Returns whether the ranks ask each other before a step whether all have their samples: in the first steps, while
+  // they wait for samples longer than kSlowSeconds a step, and where one may have to wait, as may_wait says. Only so is
+  // a rank heard that was told to end while it waits: the others would wait for it within the step. Equal on all ranks.
   bool asks_for_samples() const { return asks_for_samples_; }
 
   // Returns whether all ranks have theirs, for which this one waited for `seconds`; true where they do not ask.

@@ -50,18 +50,21 @@ int64_t eval_batch(const TrainerConfig& config) {
   return config.eval_batch > 0 ? config.eval_batch : std::min(config.global_batch, kLargestDefault);
 }
 
-std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const std::function<bool()>& agree,
+std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const Interruption& interruption,
                                          const std::function<void(const std::exception_ptr&)>& share) {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
-  EvalLoader source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
-                    parts_.device, parts_.images[static_cast<size_t>(split)]);
+  auto source = std::make_unique<EvalLoader>(parts_.dataset, split, eval_batch(config_), limit, config_,
+                                             parts_.communicator.world(), parts_.device,
+                                             parts_.images[static_cast<size_t>(split)]);
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;
   CountSums counts;
-  const auto add_next = [&] {
+  const auto add_next = [&] {  // ends the loader where its samples do not come
     try {
-      const auto batch = parts_.precision.converted(source.next());
+      auto next = source->next_unless(interruption.give_up);
+      if (!next) return drop(source);
+      const auto batch = parts_.precision.converted(*std::move(next));
       const auto step = call_step(*parts_.model, batch, parts_.objective);
       sums.add(step, batch.size());
       counts.add(step.counts);
@@ -71,14 +74,15 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
     }
   };
   std::exception_ptr error;
-  for (int64_t round = 0; round < source.rounds(); ++round) {
+  const auto rounds = source->rounds();
+  for (int64_t round = 0; round <= rounds; ++round) {  // what a rank says in the last one, all know after it
     try {
-      if (!error && source.has_next()) add_next();
+      if (!error && source && source->has_next()) add_next();
     } catch (...) {
       if (!share) throw;
       error = std::current_exception();
     }
-    if (agree()) return std::nullopt;
+    if (interruption.agreed && interruption.agreed()) return std::nullopt;
   }
   if (share) share(error);
   auto totals = sums.totals(parts_.communicator);
@@ -90,21 +94,27 @@ void tell_of_nothing(const Evaluation& evaluation, const std::string& split) {
     log::warn("no target of the split " + split + " counts, since all are ignored: its metrics have no value");
 }
 
-PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) try {
+std::optional<PredictionTable> Evaluator::sample(Split split, const PredictionsConfig& predictions,
+                                                 const std::function<bool()>& give_up) try {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
   const auto autocast = parts_.precision.autocast();
-  const CheckedSplit checked(*parts_.dataset, split);
   const auto batch_size = eval_batch(config_);
   const auto wanted = predictions.batches * std::min(predictions.images_per_batch, batch_size);
   const auto numbers = spread_numbers(parts_.dataset->size(split), wanted);
+  const auto load = [numbers, split, dataset = parts_.dataset, size = static_cast<size_t>(batch_size)](int64_t part) {
+    const auto left = std::span(numbers).subspan(static_cast<size_t>(part) * size);
+    return CheckedSplit(*dataset, split).get(left.first(std::min(left.size(), size)));
+  };
+  const auto parts = (static_cast<int64_t>(numbers.size()) + batch_size - 1) / batch_size;
+  auto source = std::make_unique<Prefetcher<Batch>>(0, parts, 1, 1, load);
   PredictionTable table;
-  for (std::span<const int64_t> left = numbers; !left.empty();) {
-    const auto count = std::min(left.size(), static_cast<size_t>(batch_size));
-    const auto batch = on_device(checked.get(left.first(count)), parts_.device);
+  while (!source->done()) {
+    auto next = source->next_unless(give_up);
+    if (!next) return drop(source), std::nullopt;
+    const auto batch = on_device(*std::move(next), parts_.device);
     append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
                 *parts_.dataset);
-    left = left.subspan(count);
   }
   return table;
 } catch (const std::exception& error) {

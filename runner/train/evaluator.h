@@ -44,6 +44,12 @@ Evaluation evaluation_of(std::vector<MetricTotal> totals, const std::vector<Metr
 // ranks.
 int64_t eval_batch(const TrainerConfig& config);
 
+// How an evaluation ends before its time; by default it does not.
+struct Interruption {
+  std::function<bool()> agreed;   // called on every rank once a round and after the last one: whether all end it
+  std::function<bool()> give_up;  // asked while this rank waits for samples; once true, `agreed` is to tell the others
+};
+
 class Evaluator {
  public:
   struct Parts {
@@ -58,18 +64,20 @@ class Evaluator {
 
   Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}
 
-  // Evaluates the split, or its first batches. The result is the same on every rank; nothing if `agree`, called once a
-  // round on every rank, returned true. The model is in evaluation mode meanwhile and in its former mode afterwards.
+  // Evaluates the split, or its first batches. The result is the same on every rank; nothing if it was interrupted. The
+  // model is in evaluation mode meanwhile and in its former mode afterwards.
   //
   // An error of this rank's samples or model ends the process group's work, unless there is `share`: it is called on
   // every rank after the last round, with the rank's error or null, and throws on all or on none.
-  std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree,
+  std::optional<Evaluation> run(Split split, const Limit& limit, const Interruption& interruption = {},
                                 const std::function<void(const std::exception_ptr&)>& share = {});
 
   // Returns samples of the split with the model's predictions; split, epoch and step are the caller's to add. It takes
   // as many samples as `predictions` asks for, spread evenly over the split, since the first batch of a sorted one has
-  // a single class. Not collective: for one rank alone. Keeps the model's mode as run() does.
-  PredictionTable sample(Split split, const PredictionsConfig& predictions);
+  // a single class. Returns nothing once `give_up` returns true while it waits for them. Not collective: for one rank
+  // alone. Keeps the model's mode as run() does.
+  std::optional<PredictionTable> sample(Split split, const PredictionsConfig& predictions,
+                                        const std::function<bool()>& give_up = {});
 
  private:
   Parts parts_;

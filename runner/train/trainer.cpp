@@ -11,8 +11,6 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -46,7 +44,8 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
                     parts_.backend.get(), parts_.loggers, parts_.checkpoints, callbacks_,
                     [this] { enter("saving", Activity::kSaving); }}),
       validator_({experiment_, plan_, state_, parts_.communicator, parts_.dataset, step_, log_, parts_.loggers,
-                  buffers_, parts_.backend.get(), [this] { enter("evaluating", Activity::kEvaluating); }},
+                  buffers_, parts_.backend.get(), [this] { enter("evaluating", Activity::kEvaluating); },
+                  [this](Split split) { return interrupted(split); }, [this] { return out_of_patience(); }},
                  Evaluator({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator,
                             parts_.precision, parts_.device, parts_.images},
                            experiment.trainer)),
@@ -119,6 +118,7 @@ void Trainer::begin() try {
   const auto& config = experiment_.trainer;
   validator_.require_monitors(state_.last_metrics);  // from a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
+  if (stopping_) return;
   enter_phase(state_.step);
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
   on_activity(Activity::kComputing);
@@ -192,18 +192,13 @@ void Trainer::warm_up_reducer() {
 // Returns the batch of the next step, for that step and for what is tried before it; or null, on all ranks, if one of
 // them was told to end and gets no samples: then the state after the last step is the one to save.
 const TrainBatch* Trainer::next_batch() {
-  constexpr double kPatienceSeconds = 1;
   if (next_) return &*next_;
   if (!loader_)
     loader_ = std::make_unique<TrainLoader>(parts_.dataset, experiment_.trainer, experiment_.seed,
                                             parts_.communicator.world(), parts_.device, state_.step,
                                             parts_.images[static_cast<size_t>(Split::kTrain)]);
   const Stopwatch time;
-  std::optional<Stopwatch> told;
-  const auto give_up = [&] {
-    if (!told && stop_requested_()) told.emplace();
-    return told && told->seconds() > kPatienceSeconds;
-  };
+  const auto give_up = [this] { return out_of_patience(); };
   next_ = loader_->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
   if (agreement_.have_samples(next_.has_value(), time.seconds())) return &*next_;
   stopping_ = true;
@@ -211,12 +206,16 @@ const TrainBatch* Trainer::next_batch() {
   return nullptr;
 }
 
-// Ends the loader. Where its threads wait for samples, another thread waits for them, until the process ends.
 void Trainer::drop_loader() {
   next_.reset();
-  if (loader_ && !loader_->stop_within(std::chrono::seconds(1)))
-    std::thread([waiting = std::move(loader_)] {}).detach();
-  loader_.reset();
+  drop(loader_);
+}
+
+// Returns whether this rank, waiting for samples, was told to end and has waited long enough since.
+bool Trainer::out_of_patience() {
+  constexpr double kPatienceSeconds = 1;
+  if (!told_ && stop_requested_()) told_.emplace();
+  return told_ && told_->seconds() > kPatienceSeconds;
 }
 
 // Computes on as few samples as a rank will have in the last batch of an epoch, if those are fewer than in the others.
@@ -339,6 +338,8 @@ void Trainer::watch_range_test() {
 Flags Trainer::agree(Flags mine) {
   if (agreement_.due()) {
     nonfinite_.hand_in(mine);
+    const auto ahead = agreement_.steps_ahead();
+    mine.may_wait = ahead <= experiment_.trainer.prefetch_batches && loader_->ready(ahead) < ahead;
     return agreement_.exchange(mine);
   }
   agreement_.keep(mine);
@@ -373,9 +374,7 @@ void Trainer::finish_part() {
 
 // Returns false if the evaluation was interrupted. Where it gives no number to follow, the weights are saved before
 // that ends the run: with another monitor or mended data it resumes.
-bool Trainer::validate() try {
-  return validator_.validate([this] { return interrupted(); });
-} catch (const MonitorIsNan&) {
+bool Trainer::validate() try { return validator_.validate(); } catch (const MonitorIsNan&) {
   save(false);
   finish_saving();
   throw;
@@ -391,8 +390,8 @@ bool Trainer::finish_callbacks() {
 }
 
 // Returns whether an evaluation under way is to be left to the resumed run. Collective.
-bool Trainer::interrupted() {
-  log_.show_progress("val");
+bool Trainer::interrupted(Split split) {
+  if (state_.step > 0) log_.show_progress(split == Split::kTest && state_.finished ? "test" : "val");
   if (agreement_.exchange({.stop = stop_requested_()}).stop) stopping_ = true;
   return stopping_;
 }
@@ -413,7 +412,7 @@ bool Trainer::evaluate_changed(const TrainState& before) {
   state_.best_step = before.best_step;
   state_.evaluated_step = before.evaluated_step;
   finish_callbacks();
-  if (!validator_.validate_again([this] { return interrupted(); })) return false;
+  if (!validator_.validate_again()) return false;
   state_.evaluated_step = state_.step;
   return true;
 }

@@ -75,6 +75,9 @@ class Trainer {
   // is none of the run, which is trained by then: see test_error().
   RunEnd run();
 
+  // Returns whether all steps were done before run(), which then only tests.
+  bool nothing_left() const { return over(); }
+
   const TrainPlan& plan() const { return plan_; }
   const Freezing& freezing() const { return freezing_; }
   const TrainState& state() const { return state_; }
@@ -100,6 +103,7 @@ class Trainer {
   void rehearse_smallest_part();
   const TrainBatch* next_batch();
   void drop_loader();
+  bool out_of_patience();
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
@@ -109,7 +113,7 @@ class Trainer {
   void finish_part();
   bool validate();
   bool finish_callbacks();
-  bool interrupted();
+  bool interrupted(Split split);
   void count_part();
   bool evaluate_changed(const TrainState& before);
   void save(bool best);
@@ -153,9 +157,10 @@ class Trainer {
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
   std::string test_error_;
-  bool warmed_up_ = false;   // the reducer of the parameters that train now has made a step
-  bool save_asked_ = false;  // by a callback
-  bool stopping_ = false;    // all ranks agreed to end here
+  bool warmed_up_ = false;         // the reducer of the parameters that train now has made a step
+  bool save_asked_ = false;        // by a callback
+  bool stopping_ = false;          // all ranks agreed to end here
+  std::optional<Stopwatch> told_;  // to end, while this rank waited for samples
   const char* phase_ = "starting";
 };
 

@@ -67,18 +67,17 @@ bool Validator::still_stops() {
 
 // Evaluates with rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics
 // of its own, and a result that mixes them could not be reproduced from any checkpoint.
-std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted,
-                                              const std::function<void(const std::exception_ptr&)>& share) {
+std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit, const Share& share) {
   parts_.alive();
   parts_.communicator.broadcast(parts_.buffers);
   const AveragedWeights weights(parts_.step.ema());
-  return evaluator_.run(
-      split, limit,
-      [&] {
-        parts_.alive();
-        return interrupted();
-      },
-      share);
+  return run(split, limit, share);
+}
+
+// Evaluates the model as it is.
+std::optional<Evaluation> Validator::run(Split split, const Limit& limit, const Share& share) {
+  const auto agreed = [&] { return parts_.alive(), parts_.interrupted(split); };
+  return evaluator_.run(split, limit, {.agreed = agreed, .give_up = parts_.give_up}, share);
 }
 
 // Throws the first rank's error on all ranks.
@@ -99,7 +98,8 @@ void Validator::share(const std::exception_ptr& error) {
 void Validator::sanity_check() {
   const auto split = evaluation_split(*parts_.dataset);
   if (parts_.dataset->size(split) == 0) return;
-  const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches}, [] { return false; });
+  const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches});
+  if (!result) return;
   const auto values = result->values("val");
   require_monitors(values);
   if (!result->is_of_nothing()) require_numbers(values);  // the other batches may have targets that count
@@ -126,7 +126,7 @@ void Validator::require_numbers(const NamedValues& measured) const {
   }
 }
 
-bool Validator::validate(const std::function<bool()>& interrupted) {
+bool Validator::validate() {
   const auto& config = parts_.experiment.trainer;
   const bool due = parts_.plan.all_done(parts_.state) || parts_.plan.due(config.eval_every, parts_.state.step) ||
                    parts_.state.evaluation_asked;
@@ -137,17 +137,17 @@ bool Validator::validate(const std::function<bool()>& interrupted) {
     return true;
   }
   const Stopwatch time;
-  const auto evaluation = evaluate(split, evaluation_limit(config), interrupted);
+  const auto evaluation = evaluate(split, evaluation_limit(config));
   if (!evaluation) return false;
   parts_.log.log_part(time.seconds());
   take(*evaluation);
   return true;
 }
 
-bool Validator::validate_again(const std::function<bool()>& interrupted) {
+bool Validator::validate_again() {
   const auto split = evaluation_split(*parts_.dataset);
   if (parts_.dataset->size(split) == 0) return true;
-  const auto evaluation = evaluate(split, evaluation_limit(parts_.experiment.trainer), interrupted);
+  const auto evaluation = evaluate(split, evaluation_limit(parts_.experiment.trainer));
   if (evaluation) take(*evaluation);
   return evaluation.has_value();
 }
@@ -179,11 +179,14 @@ void Validator::log_predictions(Split split) {
   if (parts_.communicator.world().rank != 0 || config.batches == 0 || config.images_per_batch == 0) return;
   const StateGuard kept(parts_.buffers, parts_.backend);
   const AveragedWeights weights(parts_.step.ema());
-  auto table = evaluator_.sample(split, config);
-  table.split = "val";
-  table.epoch = parts_.plan.epoch_of(parts_.state.step);
-  table.step = parts_.state.step;
-  parts_.loggers.predictions(table);
+  auto table = evaluator_.sample(split, config, parts_.give_up);
+  if (!table)
+    return log::warn(log::text("the predictions after step ", parts_.state.step,
+                               " are not logged: asked to stop while waiting for their samples"));
+  table->split = "val";
+  table->epoch = parts_.plan.epoch_of(parts_.state.step);
+  table->step = parts_.state.step;
+  parts_.loggers.predictions(*table);
 }
 
 void Validator::observe(const Evaluation& evaluation) {
@@ -244,11 +247,13 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
 
 Validator::TestResult Validator::test(const WithWeights& with_weights) {
   if (parts_.dataset->size(Split::kTest) == 0) return {};
-  if (parts_.state.best_step != parts_.state.step) test_best(with_weights);
-  const auto& limit = parts_.experiment.trainer.test_batches;
-  if (tested_.step != parts_.state.step)
-    tested_ = {parts_.state.step,
-               *evaluate(Split::kTest, limit, [] { return false; }, [this](const auto& error) { share(error); })};
+  if (parts_.state.best_step != parts_.state.step && !test_best(with_weights)) return {};
+  if (tested_.step != parts_.state.step) {
+    const auto& limit = parts_.experiment.trainer.test_batches;
+    auto result = evaluate(Split::kTest, limit, [this](const auto& error) { share(error); });
+    if (!result) return {};
+    tested_ = {parts_.state.step, *std::move(result)};
+  }
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
   const auto values = tested_.result.values("test");
@@ -259,18 +264,19 @@ Validator::TestResult Validator::test(const WithWeights& with_weights) {
   return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
 }
 
-// Adds the test of the best checkpoint to the best metrics. It has no row: its step is over, and the metrics that the
-// test split's rows show last are those of the last checkpoint.
-void Validator::test_best(const WithWeights& with_weights) {
-  if (!parts_.state.best_value) return;
-  NamedValues values;
+// Adds the test of the best checkpoint to the best metrics; returns false if it was interrupted. It has no row: its
+// step is over, and the metrics that the test split's rows show last are those of the last checkpoint.
+bool Validator::test_best(const WithWeights& with_weights) {
+  bool whole = true;
+  if (!parts_.state.best_value) return whole;
   with_weights(parts_.state.best_step, [&] {
     parts_.alive();
-    const auto alive = [this] { return parts_.alive(), false; };
     const auto& limit = parts_.experiment.trainer.test_batches;
-    values = evaluator_.run(Split::kTest, limit, alive, [this](const auto& error) { share(error); })->values("test");
+    const auto result = run(Split::kTest, limit, [this](const auto& error) { share(error); });
+    whole = result.has_value();
+    if (whole) update(parts_.state.best_metrics, result->values("test"));
   });
-  update(parts_.state.best_metrics, values);
+  return whole;
 }
 
 }  // namespace ddprun

@@ -42,6 +42,9 @@ class Validator {
     std::vector<at::Tensor> buffers;  // the model's
     DeviceBackend* backend;           // null on the CPU
     std::function<void()> alive;      // called during an evaluation
+    // As Interruption::agreed, in an evaluation of this split, and give_up.
+    std::function<bool(Split split)> interrupted;
+    std::function<bool()> give_up;
   };
   // Calls `use` while the model has the weights to predict with of the checkpoint of that step; does nothing, but warn,
   // if there is no such checkpoint. Collective.
@@ -73,25 +76,27 @@ class Validator {
   void require_numbers(const NamedValues& measured) const;
 
   // Ends a part: evaluates if that is due, writes the rows, and notes the consequences in the state. Returns false if
-  // `interrupted`, called on all ranks alike, returned true.
-  bool validate(const std::function<bool()>& interrupted);
+  // it was interrupted.
+  bool validate();
 
   // Evaluates once more, after the weights have changed, without the rows of a part.
-  bool validate_again(const std::function<bool()>& interrupted);
+  bool validate_again();
 
   // Returns the metrics of the evaluation that the last validate() made; none if it was not due.
   const NamedValues& evaluated() const { return evaluated_; }
 
   // Tests the model and, if the best checkpoint is another one, that too: its results join the state's best metrics.
-  // Returns the model's. Throws on all ranks what goes wrong on one, so that the end of a trained run goes on without a
-  // test.
+  // Returns the model's; none if it was interrupted. Throws on all ranks what goes wrong on one, so that the end of a
+  // trained run goes on without a test.
   TestResult test(const WithWeights& with_weights);
 
  private:
-  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted,
-                                     const std::function<void(const std::exception_ptr&)>& share = {});
+  using Share = std::function<void(const std::exception_ptr&)>;
+
+  std::optional<Evaluation> run(Split split, const Limit& limit, const Share& share = {});
+  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const Share& share = {});
   void share(const std::exception_ptr& error);
-  void test_best(const WithWeights& with_weights);
+  bool test_best(const WithWeights& with_weights);
   void take(const Evaluation& evaluation);
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);

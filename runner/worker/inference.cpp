@@ -96,7 +96,7 @@ class EvaluationTask final : public Inference {
     Evaluator evaluator({runtime_.model, runtime_.dataset, *objective_, runtime_.communicator, runtime_.precision,
                          runtime_.device, images_},
                         runtime_.experiment.trainer);
-    const auto evaluation = *evaluator.run(split, limit, [] { return false; });
+    const auto evaluation = *evaluator.run(split, limit);
     const std::string name = split_name(split);
     if (runtime_.communicator.world().rank == 0) tell_of_nothing(evaluation, name);
     for (const auto& [metric, value] : evaluation.values(name))

@@ -5,6 +5,8 @@
 #include "checkpoint/background_saver.h"
 #include "comm/communicator.h"
 #include "comm/replicate.h"
+#include "config/compose.h"
+#include "config/resumed_keys.h"
 #include "data/account.h"
 #include "data/data_form.h"
 #include "launch/heartbeat.h"
@@ -223,6 +225,19 @@ class TrainTask final : public WorkerTask {
                    stop_requested_);
   }
 
+  // Tells that a resumed run has done all of its steps. Throws UserError if settings of the training have changed
+  // since: config.yaml would say of these steps what they were not made with.
+  void require_no_training(int64_t steps) const {
+    const auto file = runtime_.place.run_dir / "config.yaml";
+    const auto changed = changes_of_training(load_yaml(file), load_yaml(runtime_.place.config));
+    if (!changed.empty())
+      throw UserError(log::text(changed.front(), ": the run has ended its training after ", steps,
+                                " steps, so that nothing would be trained with it",
+                                changed.size() > 1 ? log::text(" (nor with ", changed.size() - 1, " more)") : "",
+                                "; leave it out, or let the run go on, too (trainer.max_epochs, trainer.max_steps)"));
+    log::info(log::text("the run has ended its training after ", steps, " steps: it is only tested again"));
+  }
+
   // Restores the checkpoint, if there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
     const auto resume = runtime_.place.checkpoint;
@@ -231,6 +246,7 @@ class TrainTask final : public WorkerTask {
       resumed_.reset();
     }
     const auto& place = runtime_.place;
+    if (place.rank == 0 && !resume.empty() && trainer.nothing_left()) require_no_training(trainer.state().step);
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());

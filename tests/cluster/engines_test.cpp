@@ -138,6 +138,12 @@ TEST(Slurm, NodesWithUnequalTasksEachKnowTheirOwnNumber) {
             2);
 }
 
+TEST(Slurm, WhatTheJobSaysOfTasksOnANodeIsToldAsIgnored) {
+  const auto placement = place(with(slurm_tasks(), {{"SLURM_NTASKS_PER_NODE", "4"}}));
+  EXPECT_EQ(placement.local_world_size, 2);
+  EXPECT_THAT(meaning(placement, "SLURM_NTASKS_PER_NODE", false), HasSubstr("the step's own variables"));
+}
+
 TEST(Slurm, TasksOfOneNodeMeetAtLoopback) {
   const auto placement = place(with(slurm_tasks(), {{"SLURM_STEP_NUM_NODES", "1"},
                                                     {"SLURM_NODEID", "0"},

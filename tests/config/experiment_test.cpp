@@ -146,6 +146,18 @@ TEST_F(ReadExperiment, SaysWhatToWriteForAMissingPlugin) {
             "e.yaml:4:19: loggers[1]: expected a plugin, found a list; write loggers[1]: {plugin: NAME}");
 }
 
+TEST_F(ReadExperiment, TakesTheHomeThatAShellLeavesInAnOverride) {
+  const char* home = std::getenv("HOME");
+  ASSERT_NE(home, nullptr);
+  EXPECT_EQ(loaded(kMinimal, {"run.dir=~/runs/a"}).run_dir, std::string(home) + "/runs/a");
+  EXPECT_EQ(loaded(kMinimal, {"run.dir=runs/~a"}).run_dir, "runs/~a");
+}
+
+TEST_F(ReadExperiment, RefusesALoggerThatIsThereTwice) {
+  EXPECT_EQ(load_error(kMinimal + "loggers: [csv, {plugin: tb, images: true}, csv, {plugin: tb}]\n"),
+            "e.yaml:4:52: loggers[2]: csv is loggers[0] already, with the same options; remove one");
+}
+
 TEST_F(ReadExperiment, RefusesSectionsThatAreNoMaps) {
   EXPECT_EQ(error("trainer: 3\ncheckpoint: [1]\n"),
             "e.yaml:4:10: trainer: expected a map of options, found \"3\"\n"

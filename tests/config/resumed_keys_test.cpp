@@ -172,5 +172,16 @@ TEST_F(ResumedKeys, OnlyWhatIsAskedForCounts) {
   EXPECT_THAT(ignored_changes(recorded, now, {By::kCheckpoint}), ElementsAre(HasSubstr(": seed: ")));
 }
 
+TEST_F(ResumedKeys, OfARunThatTrainsNoMoreThoseOfTheTrainingAreTold) {
+  const auto changed = [&](const std::string& before, const std::string& after) {
+    return changes_of_training(composed(before), composed(after));
+  };
+  EXPECT_THAT(changed("optimizer: {plugin: sgd, lr: 0.1}\n", "optimizer: {plugin: sgd, lr: 0.2}\n"),
+              ElementsAre("optimizer.lr"));
+  EXPECT_THAT(changed("trainer: {ema_decay: 0.9}\n", "trainer: {max_steps: 9, eval_batch: 3}\nmodel: {plugin: m}\n"),
+              ElementsAre("model.plugin", "trainer.ema_decay"));
+  EXPECT_THAT(changed("callbacks: [a]\n", "callbacks: [a, b]\ndataset: {root: x}\n"), ElementsAre("callbacks"));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -91,6 +91,18 @@ TEST_F(Rivals, AReferenceAsksForSomething) {
             "seed: 8\ntrainer:\n  batch_per_worker: 8\n");
 }
 
+TEST_F(Rivals, NoDefaultStandsForWhatIsDisplacedOrDecidedByItsRival) {
+  const std::string file = kMinimal + "resources: {nodes: 2}\ntrainer: {max_steps: '${trainer.global_batch}', ";
+  EXPECT_THAT(load_error(file + "batch_per_worker: 8}\n"),
+              HasSubstr("trainer.max_steps: ${trainer.global_batch} is not set: trainer.batch_per_worker is, in its "
+                        "place (e.yaml:"));
+  EXPECT_THAT(load_error(file + "global_batch: 8}\n", {"trainer.batch_per_worker=4"}),
+              HasSubstr("is not set: trainer.batch_per_worker is, in its place (command line: "));
+  EXPECT_THAT(load_error(file + "global_batch: 8}\n", {"launch.nodes=${resources.nodes}"}),
+              HasSubstr("${resources.nodes} is not set: launch.nodes is, in its place"));
+  EXPECT_EQ(loaded(file + "clip_norm: 1}\n").trainer.max_steps, 64);
+}
+
 TEST_F(Rivals, AWholeSectionAndAFileOfAGroupDisplaceToo) {
   write("trainer/small.yaml", "batch_per_worker: 4\n");
   EXPECT_EQ(composed_yaml("trainer: {global_batch: 64}\n", {"trainer={batch_per_worker: 4}"}),

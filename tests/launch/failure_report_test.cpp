@@ -71,6 +71,16 @@ TEST(FailureReport, StopThatEndedSomeExplainsLostContactOfOthers) {
   EXPECT_THAT(result.report, HasSubstr("ranks 0-1 did not save"));
 }
 
+TEST(FailureReport, AStopBeforeAnyRankTrainsLosesNothing) {
+  auto loading = killed(0, 1, SIGKILL, true), training = killed(1, 1, SIGKILL, true);
+  loading.stall = Stall{.activity = Activity::kStarting};
+  training.stall = Stall{.activity = Activity::kLoadingData};
+  EXPECT_EQ(judge({loading}, SIGTERM).exit_code, kExitPreempted);
+  EXPECT_EQ(judge({loading}, SIGTERM).report, "rank 0 had not begun to train before the end; run it again\n");
+  EXPECT_EQ(judge({loading}, SIGINT).exit_code, 128 + SIGINT);
+  EXPECT_EQ(judge({loading, training}, SIGTERM).exit_code, 128 + SIGTERM);
+}
+
 TEST(FailureReport, FailureWhileStoppingIsAFailureThatIsNotRestarted) {
   const auto result =
       judge({with_failure(0, 2, FailureKind::kInternal), {.rank = 1, .exit_code = kExitPreempted}}, SIGTERM);

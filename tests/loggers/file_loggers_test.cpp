@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The loggers that write files, loaded as the runner loads them.
 #include "plugin_host/plugin_host.h"
+#include "support/error_of.h"
 
 #include <ddprun/file_error.h>
 #include <ddprun/logger.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +20,8 @@
 
 namespace ddprun {
 namespace {
+
+using ::testing::HasSubstr;
 
 class FileLoggers : public ::testing::Test {
  protected:
@@ -88,6 +92,47 @@ TEST_F(FileLoggers, CsvOfAResumedRunDropsTheRowsThatComeAgain) {
   logger("csv", 1, 2)->metrics(row("train", 3, {{"loss", 0.25}}));
   EXPECT_EQ(lines("metrics.csv"), (std::vector<std::string>{"split,epoch,step,samples,time,loss", "train,1,1,10,0,1",
                                                             "train,1,2,20,0,0.5", "train,1,3,30,0,0.25"}));
+}
+
+TEST_F(FileLoggers, CsvOfAResumedRunDropsARowThatWasLeftUnfinished) {
+  std::ofstream(folder_ / "metrics.csv") << "split,epoch,step,samples,time,loss\ntrain,1,10,100,0,0.5\ntrain,1,1";
+  logger("csv", 1, 10);
+  EXPECT_EQ(lines("metrics.csv"),
+            (std::vector<std::string>{"split,epoch,step,samples,time,loss", "train,1,10,100,0,0.5"}));
+}
+
+TEST_F(FileLoggers, AFileThatIsRemovedDuringTheRunIsToldAndBegunAnew) {
+  for (const char* name : {"csv", "jsonl"}) {
+    const auto file = std::string("metrics.") + name;
+    const auto one = logger(name);
+    one->metrics(row("train", 1, {{"loss", 0.5}}));
+    std::filesystem::remove(folder_ / file);
+    EXPECT_THROW(one->metrics(row("train", 2, {{"loss", 0.25}})), FileError);
+    one->metrics(row("train", 2, {{"loss", 0.25}}));
+    std::filesystem::remove(folder_ / file);
+    EXPECT_THROW(one->flush(), FileError);
+    one->metrics(row("train", 3, {{"loss", 0.125}}));
+  }
+  EXPECT_EQ(lines("metrics.csv"),
+            (std::vector<std::string>{"split,epoch,step,samples,time,loss", "train,1,3,30,0,0.125"}));
+  EXPECT_EQ(lines("metrics.jsonl").size(), 1U);
+}
+
+TEST_F(FileLoggers, NamesAreThoseOfNoOtherFileOfTheRun) {
+  const PluginHost host(plugin_search_path({}));
+  const auto refusal = [&](const std::string& plugin, const std::string& option, const std::string& name) {
+    auto options = Value::map();
+    options.set(option, Value::scalar(name));
+    return error_of([&] { host.make_logger({.plugin = plugin, .options = options, .path = "loggers[0]"}); });
+  };
+  for (const auto& [plugin, option] : {std::pair("jsonl", "file"), {"jsonl", "tables"}, {"csv", "file"}}) {
+    for (const char* name : {"config.yaml", "summary.json", "logs/x", "./run.json", ".lock"})
+      EXPECT_THAT(refusal(plugin, option, name), HasSubstr("is written by ddprun, or by a logger")) << name;
+    for (const char* name : {"", ".", "..", "../x", "a/../../x", "/tmp/x", "x/"})
+      EXPECT_THAT(refusal(plugin, option, name), HasSubstr("expected a name in the run's folder")) << name;
+    for (const char* name : {"rows.txt", "rows/train.txt"}) EXPECT_EQ(refusal(plugin, option, name), "");
+  }
+  EXPECT_THAT(refusal("jsonl", "tables", "metrics.jsonl"), HasSubstr("loggers[0].tables: "));
 }
 
 TEST_F(FileLoggers, CsvNumbersReadBackExactly) {

@@ -310,6 +310,7 @@ class Folder(FolderTest):
                     self.assertNotIn("hunter2", str(caught.exception))
         found = ddprun.runs(self.folder)
         self.assertEqual(len(found), 44)
+        self.assertEqual({run.path.name for run in found if run.status != "unreadable"}, {"metrics.jsonl", "tables.jsonl"})
         self.assertNotIn("hunter2", repr(found) + found._repr_html_())
 
     def test_a_terminal_obeys_nothing_of_a_run(self):

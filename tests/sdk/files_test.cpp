@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,42 @@ TEST_F(Files, NoFileIsNoContentAndAnUnreadableOneAnError) {
   EXPECT_EQ(read_file(folder_ / "none"), std::nullopt);
   EXPECT_EQ(read_file(folder_ / "f/none"), std::nullopt);
   EXPECT_THAT(error_of([&] { read_file(folder_); }), AllOf(HasSubstr(folder_.string()), HasSubstr("Is a directory")));
+}
+
+TEST_F(Files, PipesAndDevicesAreRefusedAndNotWaitedFor) {
+  const auto pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {pipe, std::filesystem::path("/dev/zero")}) {
+    const auto refusal = AllOf(HasSubstr(path.string()), HasSubstr("is a pipe, a socket or a device"));
+    EXPECT_THAT(error_of([&] { read_file(path); }), refusal);
+    EXPECT_THAT(error_of([&] { digest_of(path); }), refusal);
+    EXPECT_THAT(error_of([&] { map_file(path); }), HasSubstr("is not a file"));
+  }
+}
+
+TEST_F(Files, RecordsAreNotAppendedToAFileThatNobodyFinds) {
+  const auto path = folder_ / "f";
+  RecordFile file;
+  file.open(path);
+  file.append("one ");
+  for (const bool is_replaced : {false, true}) {
+    std::filesystem::remove(path);
+    if (is_replaced) write(path, "another ");
+    EXPECT_THAT(error_of([&] { file.append("two "); }), HasSubstr("was removed or replaced during the run"));
+    file.append("three");
+    EXPECT_EQ(read_file(path), is_replaced ? "another three" : "three");
+  }
+  std::filesystem::remove(path);
+  EXPECT_THROW(file.sync(), FileError);
+}
+
+TEST_F(Files, ALineEndsOneThatWasLeftUnfinished) {
+  write(folder_ / "f", "one\ntw");
+  RecordFile file;
+  file.open(folder_ / "f");
+  file.append_line("three");
+  file.append_line("four");
+  EXPECT_EQ(read_file(folder_ / "f"), "one\ntw\nthree\nfour\n");
 }
 
 TEST_F(Files, MapsAWholeFile) {

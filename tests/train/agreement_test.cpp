@@ -41,6 +41,24 @@ TEST(Agreement, RanksAskForSamplesAtFirstAndWhileTheyAreSlow) {
   });
 }
 
+TEST(Agreement, RanksAskForSamplesWhereOneMayHaveToWait) {
+  testing::on_ranks(2, [](Communicator& ranks) {
+    double now = 0;
+    Agreement agreement(ranks, [&now] { return ++now; });
+    const auto asks_after = [&](bool may_wait) {
+      agreement.due();
+      agreement.exchange({.may_wait = may_wait && ranks.world().rank == 1});
+      EXPECT_EQ(agreement.steps_ahead(), 2);
+      return agreement.asks_for_samples();
+    };
+    asks_after(false);
+    EXPECT_FALSE(asks_after(true));
+    EXPECT_TRUE(asks_after(false));
+    EXPECT_FALSE(asks_after(false));
+    agreement.settle();
+  });
+}
+
 TEST(Agreement, FlagsAreApart) {
   testing::on_ranks(2, [](Communicator& ranks) {
     Agreement agreement(ranks);

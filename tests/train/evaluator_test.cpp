@@ -45,7 +45,7 @@ std::vector<Evaluation> evaluate_on(int64_t ranks, int64_t samples, int64_t batc
     Evaluator evaluator(
         {toy_model(), std::make_shared<testing::ToyDataset>(9, samples), *objective, communicator, {}, c10::kCPU},
         {.eval_batch = batch});
-    found[static_cast<size_t>(communicator.world().rank)] = *evaluator.run(Split::kVal, {}, [] { return false; });
+    found[static_cast<size_t>(communicator.world().rank)] = *evaluator.run(Split::kVal, {});
   });
   return found;
 }
@@ -105,7 +105,7 @@ TEST(Evaluator, PixelsCountAtAnyNumberOfRanks) {
       Evaluator evaluator(
           {std::make_shared<OfPixels>(), std::make_shared<Pixels>(9, 41), *objective, communicator, {}, c10::kCPU},
           {.eval_batch = 6});
-      const auto evaluation = *evaluator.run(Split::kVal, {}, [] { return false; });
+      const auto evaluation = *evaluator.run(Split::kVal, {});
       if (communicator.world().rank != 0) return;
       EXPECT_EQ(evaluation.totals.at(1).count, evaluation.confusion.sum().item<int64_t>());
       EXPECT_LT(evaluation.totals.at(1).count, 41 * 8) << "there is nothing to ignore";
@@ -155,7 +155,7 @@ TEST(Evaluator, WithoutTheMetricThereIsNoConfusion) {
     Evaluator evaluator(
         {toy_model(), std::make_shared<testing::ToyDataset>(9, 20), objective, communicator, {}, c10::kCPU},
         {.eval_batch = 8});
-    EXPECT_FALSE(evaluator.run(Split::kVal, {}, [] { return false; })->confusion.defined());
+    EXPECT_FALSE(evaluator.run(Split::kVal, {})->confusion.defined());
   });
 }
 
@@ -165,8 +165,8 @@ TEST(Evaluator, ASampleHasWhatTheModelSaysOfEachInput) {
     const auto model = toy_model();
     const auto dataset = std::make_shared<testing::ToyDataset>(9, 20);
     model->train();
-    const auto table = Evaluator({model, dataset, *objective, communicator, {}, c10::kCPU}, {.eval_batch = 8})
-                           .sample(Split::kVal, {.batches = 9, .images_per_batch = 100});
+    const auto table = *Evaluator({model, dataset, *objective, communicator, {}, c10::kCPU}, {.eval_batch = 8})
+                            .sample(Split::kVal, {.batches = 9, .images_per_batch = 100});
     EXPECT_TRUE(model->is_training());
     ASSERT_EQ(table.rows.size(), 20U);
     const auto row = table.rows.at(17);
@@ -188,8 +188,8 @@ TEST(Evaluator, SamplesAreSpreadOverTheSplit) {
         {toy_model(), std::make_shared<testing::ToyDataset>(9, 21), *objective, communicator, {}, c10::kCPU},
         {.eval_batch = 8});
     std::vector<int64_t> ids;
-    for (const auto& row : evaluator.sample(Split::kVal, {.batches = 2, .images_per_batch = 3}).rows)
-      ids.push_back(row.id);
+    const auto table = evaluator.sample(Split::kVal, {.batches = 2, .images_per_batch = 3});
+    for (const auto& row : table->rows) ids.push_back(row.id);
     EXPECT_EQ(ids, (std::vector<int64_t>{0, 4, 8, 12, 16, 20}));
   });
 }

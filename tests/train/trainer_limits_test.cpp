@@ -131,7 +131,7 @@ TEST(TrainerLimits, TheSmallestPartOfABatchIsRehearsedBeforeTheFirstStep) {
     run.experiment.trainer.micro_batch = micro_batch;
     run.make_model = [] { return std::make_shared<NeedsTwo>(); };
     std::atomic<int64_t> steps = 0;
-    run.stop = [&](int64_t, int64_t) { return ++steps, false; };
+    run.stop = [&](int64_t, int64_t step) { return steps += step > 0 ? 1 : 0, false; };
     EXPECT_THAT(error_of([&] { train_toy(run); }),
                 ::testing::HasSubstr("expected more than one value. This was a rehearsal with 1 sample, the fewest "
                                      "that a worker has at once"))

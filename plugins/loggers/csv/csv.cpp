@@ -4,6 +4,7 @@
 // confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are left
 // out.
 #include "csv_cell.h"
+#include "run_names.h"
 #include "table_files.h"
 
 #include <ddprun/file_error.h>
@@ -11,6 +12,7 @@
 #include <ddprun/logger.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -47,7 +49,7 @@ bool stays(const std::vector<std::string>& row, const Columns& columns, int64_t 
 class Csv final : public ddprun::Logger {
  public:
   explicit Csv(ddprun::Options& options)
-      : file_name_(options.get<std::string>("file", "metrics.csv", "name of the file in the run folder")) {}
+      : file_name_(ddprun::name_in_run(options, "file", "metrics.csv", "name of the file in the run folder")) {}
 
   void start(const ddprun::RunStart& run) override {
     run_dir_ = run.run_dir;
@@ -70,7 +72,7 @@ class Csv final : public ddprun::Logger {
     if (!fresh.empty()) rewrite(fresh, kEveryStep);
     std::vector<std::string> line;
     for (const auto& column : columns_) line.push_back(values.contains(column) ? values.at(column) : "");
-    file_.append(joined(line));
+    with_file([&] { file_.append(joined(line)); });
   }
 
   void confusion(const ddprun::ConfusionTable& table) override {
@@ -81,9 +83,20 @@ class Csv final : public ddprun::Logger {
     ddprun::csv::write_predictions(run_dir_ / "predictions" / ("step_" + std::to_string(table.step) + ".csv"), table);
   }
 
-  void flush() override { file_.sync(); }
+  void flush() override {
+    with_file([&] { file_.sync(); });
+  }
 
  private:
+  // Does something with the file. A new one, in place of one that was removed, gets its columns first.
+  template <class Call>
+  void with_file(Call call) try {
+    call();
+  } catch (const ddprun::FileError& error) {
+    if (error.error() == ESTALE) rewrite({}, kEveryStep);
+    throw;
+  }
+
   // Rewrites the file with additional columns after those that it has, and without the rows after `last_step`, which
   // come again. Throws FileError if it cannot be read, or written; it is then as it was.
   void rewrite(const Columns& more, int64_t last_step) {
@@ -95,7 +108,7 @@ class Csv final : public ddprun::Logger {
     auto table = joined(all);
     while (std::getline(former, text)) {
       auto row = csv_cells(text);
-      if (!stays(row, columns, last_step)) continue;
+      if (former.eof() || !stays(row, columns, last_step)) continue;  // at the end: a row that was left unfinished
       row.resize(all.size());
       table += joined(row);
     }

@@ -3,8 +3,8 @@
 // matrices, predictions, histograms and per-rank measurements, each with its "kind"; events.jsonl the events; run.json
 // the run at its start; images/ the samples of the predictions, and images that the model outputs. Resumed runs append;
 // rows of an attempt that was cut off come again with a higher "attempt", and the last one of a step counts.
-#include "line_file.h"
 #include "picture.h"
+#include "run_names.h"
 #include "table_lines.h"
 
 #include <ddprun/files.h>
@@ -19,9 +19,11 @@ using namespace ddprun::jsonl;
 class JsonLines final : public ddprun::Logger {
  public:
   explicit JsonLines(ddprun::Options& options)
-      : file_name_(options.get<std::string>("file", "metrics.jsonl", "name of the file in the run folder")),
-        table_file_name_(options.get<std::string>("tables", "tables.jsonl", "the same for tables")),
-        images_(options.get<bool>("images", true, "the samples of the predictions as PNG files in images/")) {}
+      : file_name_(ddprun::name_in_run(options, "file", "metrics.jsonl", "name of the file in the run folder")),
+        table_file_name_(ddprun::name_in_run(options, "tables", "tables.jsonl", "the same for tables")),
+        images_(options.get<bool>("images", true, "the samples of the predictions as PNG files in images/")) {
+    if (file_name_ == table_file_name_) options.reject("tables", "is the name of `file`, too; choose another");
+  }
 
   void start(const ddprun::RunStart& run) override {
     attempt_ = run.attempt;
@@ -41,7 +43,7 @@ class JsonLines final : public ddprun::Logger {
       if (!std::isfinite(value)) nonfinite.push_back(name);
     }
     if (!nonfinite.empty()) line["nonfinite"] = nonfinite;
-    metrics_.append(line);
+    append(metrics_, line);
   }
 
   void confusion(const ddprun::ConfusionTable& table) override {
@@ -67,12 +69,12 @@ class JsonLines final : public ddprun::Logger {
   }
 
   void event(const ddprun::RunEvent& event) override {
-    events_.append({{"time", event.time},
-                    {"attempt", attempt_},
-                    {"epoch", event.epoch},
-                    {"step", event.step},
-                    {"kind", event.kind},
-                    {"text", event.text}});
+    append(events_, {{"time", event.time},
+                     {"attempt", attempt_},
+                     {"epoch", event.epoch},
+                     {"step", event.step},
+                     {"kind", event.kind},
+                     {"text", event.text}});
   }
 
   void flush() override {
@@ -82,12 +84,16 @@ class JsonLines final : public ddprun::Logger {
   }
 
  private:
+  static void append(ddprun::RecordFile& file, const Json& line) {
+    file.append_line(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+
   template <class Table>
   void append(const char* kind, const std::string& split, const Table& table, const Json& content) {
     Json line{{"kind", kind}, {"attempt", attempt_}, {"split", split}, {"epoch", table.epoch}, {"step", table.step}};
     line.update(content);
     if (!tables_.is_open()) tables_.open(run_dir_ / table_file_name_);
-    tables_.append(line);
+    append(tables_, line);
   }
 
   // Writes an image once per run: a sample's image does not change, nor does the model's output at a step. Skips an
@@ -103,7 +109,7 @@ class JsonLines final : public ddprun::Logger {
   bool images_;
   std::filesystem::path run_dir_;
   int64_t attempt_ = 0;
-  LineFile metrics_, tables_, events_;
+  ddprun::RecordFile metrics_, tables_, events_;
 };
 
 }  // namespace

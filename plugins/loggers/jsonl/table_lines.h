@@ -2,11 +2,13 @@
 // Tables as objects of tables.jsonl, without the fields that all of them share.
 #pragma once
 
-#include "line_file.h"
-
 #include <ddprun/logger.h>
 
+#include <nlohmann/json.hpp>
+
 namespace ddprun::jsonl {
+
+using Json = nlohmann::ordered_json;
 
 // Returns a number, or null if it is not finite.
 Json number(double value);

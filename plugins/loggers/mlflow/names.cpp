@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "names.h"
 
-#include <nlohmann/json.hpp>
+#include "shown_text.h"
+
+#include <cctype>
+#include <utility>
 
 namespace ddprun::mlflow {
 namespace {
 
 constexpr size_t kMostNameBytes = 250;
 constexpr size_t kRoomForNumber = 8;
-
-bool is_utf8(std::string_view text) {
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
-}
 
 // Letters of other alphabets are left to the server to judge.
 bool allowed(char letter, bool utf8) {

@@ -6,6 +6,7 @@
 #include "hparams.h"
 #include "layout.h"
 #include "pictures.h"
+#include "run_names.h"
 #include "summary.h"
 #include "tables.h"
 
@@ -25,7 +26,7 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 class TensorBoard final : public ddprun::Logger {
  public:
   explicit TensorBoard(ddprun::Options& options)
-      : folder_(options.get<std::string>("folder", "tensorboard", "name of the folder in the run's folder")),
+      : folder_(ddprun::name_in_run(options, "folder", "tensorboard", "name of the folder in the run's folder")),
         images_(options.get<bool>("images", true, "pictures of predictions and confusion matrices")),
         hparams_(options.get<bool>("hparams", true, "the experiment's values for the page that compares runs")) {}
 

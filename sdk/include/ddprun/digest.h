@@ -28,7 +28,7 @@ class DDPRUN_API Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-// Throws UserError with the path if the file cannot be read to its end.
+// Throws FileError with the path if the file cannot be read to its end, or is a pipe or a device.
 DDPRUN_API std::string sha256_file(const std::filesystem::path& file);
 
 // What a file held when it was written or read.

@@ -25,12 +25,12 @@ class DDPRUN_API FileError : public UserError {
   int error_;
 };
 
-// Returns whether what failed with this errno may succeed later: the disk or the quota is full, or the disk or the
-// network fails (ENOSPC, EDQUOT, EIO, ESTALE).
+// Returns whether what failed with this errno may succeed later: the disk or the quota is full, the disk or the network
+// fails, or too many files are open (ENOSPC, EDQUOT, EIO, ESTALE, ETIMEDOUT, EMFILE, ENFILE).
 DDPRUN_API bool may_pass(int error);
 
 // Returns what the file holds, or nothing if there is no such file. What may pass is tried once more. Throws FileError
-// if the file cannot be read to its end.
+// if the file cannot be read to its end, or is a pipe or a device, which is not waited for.
 DDPRUN_API std::optional<std::string> read_file(const std::filesystem::path& file);
 
 }  // namespace ddprun

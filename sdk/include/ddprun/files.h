@@ -77,7 +77,13 @@ class DDPRUN_API RecordFile {
   int descriptor() const { return fd_; }
 
   // Appends in one write if the system takes it, so that several processes may append and a reader sees whole records.
+  // Throws a FileError that may pass where the file was removed, or another one has its name: the next call appends to
+  // a new one. The earlier records are gone then.
   void append(std::string_view record);
+
+  // Appends a line, to which it adds the line break, in the same way. First ends a line that a killed process or a
+  // failed write left unfinished, so that this one does not join it.
+  void append_line(std::string_view line);
 
   // Forces the appended records and the file's name to the disk.
   void sync();
@@ -86,9 +92,12 @@ class DDPRUN_API RecordFile {
   void close();
 
  private:
+  void require_its_name();
+
   std::filesystem::path path_;
   int fd_ = -1;
   bool appended_ = false, named_ = false;  // appended since the last sync; the name is on the disk
+  bool may_be_torn_ = true;                // the file may end within a line
 };
 
 // Returns where the user's programs keep what they can make anew: $XDG_CACHE_HOME/ddprun or ~/.cache/ddprun; nothing

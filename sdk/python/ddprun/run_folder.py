@@ -20,6 +20,7 @@ from ddprun.terminal import printable
 from ddprun.weights import read_weights
 
 SPLITS = ("train", "epoch", "val", "test", "system")
+SHOWN_FILES = ("config.yaml", "overrides.txt", ".attempts", "environment.json", "environment.attempt_0.json")  # by `ddprun list`
 
 
 def run(path):
@@ -119,6 +120,8 @@ class Run:
         try:
             if self.kept_elsewhere():
                 return "elsewhere"
+            for name in SHOWN_FILES:
+                read_below(self.path, name)
             held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
             return self.summary.get("status") or ("running" if held else "interrupted")
         except UserError:

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/digest.h>
-#include <ddprun/files.h>
 
 #include <openssl/evp.h>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <stdexcept>
-#include <vector>
 
 namespace ddprun {
 namespace {
-
-constexpr size_t kBlockBytes = 1 << 20;
 
 void require(int ok) {
   if (ok != 1) throw std::runtime_error("SHA-256: OpenSSL refuses (a FIPS policy, or no memory)");
@@ -47,31 +39,6 @@ std::string Sha256::hex() {
     text += "0123456789abcdef"[byte & 15];
   }
   return text;
-}
-
-std::string sha256_file(const std::filesystem::path& file) { return digest_of(file).sha256; }
-
-FileDigest digest_of(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw_file_error("read", file, errno);
-  const struct Closer {
-    int fd;
-    ~Closer() { ::close(fd); }
-  } closer{fd};
-
-  Sha256 sha;
-  FileDigest digest;
-  std::vector<char> block(kBlockBytes);
-  for (;;) {
-    const ssize_t got = ::read(fd, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_file_error("read", file, errno);
-    if (got == 0) break;
-    sha.update(block.data(), static_cast<size_t>(got));
-    digest.size += static_cast<uint64_t>(got);
-  }
-  digest.sha256 = sha.hex();
-  return digest;
 }
 
 }  // namespace ddprun

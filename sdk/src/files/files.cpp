@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -98,6 +97,13 @@ void remove_end(int fd, size_t bytes) {
   [[maybe_unused]] const auto done = ::ftruncate(fd, end - static_cast<off_t>(bytes));
 }
 
+// Returns whether a file ends within a line.
+bool is_torn(int fd) {
+  char last = '\n';
+  const auto size = ::lseek(fd, 0, SEEK_END);
+  return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
 // A file beside the one that it will replace; removed unless it was renamed.
 class Draft {
  public:
@@ -138,7 +144,10 @@ void throw_file_error(const std::string& deed, const fs::path& path, int error) 
 FileError::FileError(const std::string& text, int error) : UserError(text), error_(error) {}
 FileError::~FileError() = default;
 
-bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EIO || error == ESTALE; }
+bool may_pass(int error) {
+  constexpr std::array kErrors{ENOSPC, EDQUOT, EIO, ESTALE, ETIMEDOUT, EMFILE, ENFILE};
+  return std::ranges::find(kErrors, error) != kErrors.end();
+}
 
 bool write_all(int fd, std::string_view& text) {
   constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
@@ -220,10 +229,12 @@ bool RecordFile::open(const fs::path& path, bool is_new) {
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (is_new ? O_EXCL : 0), 0666);
   if (fd_ < 0 && !(is_new && errno == EEXIST)) throw_file_error("write", path_, errno);
   named_ = false;
+  may_be_torn_ = true;
   return is_open();
 }
 
 void RecordFile::append(std::string_view record) {
+  require_its_name();
   appended_ = true;
   const auto size = record.size();
   if (write_all(fd_, record)) return;
@@ -232,7 +243,25 @@ void RecordFile::append(std::string_view record) {
   throw_file_error("write", path_, error);
 }
 
+void RecordFile::append_line(std::string_view line) {
+  const bool torn = std::exchange(may_be_torn_, true) && is_torn(fd_);
+  append((torn ? "\n" : "") + std::string(line) + "\n");
+  may_be_torn_ = false;
+}
+
+// Opens the file anew, and throws, where the path names another one or none: nobody would find what is written.
+void RecordFile::require_its_name() {
+  struct stat mine {
+  }, named{};
+  const int error = ::stat(path_.c_str(), &named) == 0 ? 0 : errno;
+  if (::fstat(fd_, &mine) != 0 || (error != 0 && error != ENOENT && error != ENOTDIR)) return;
+  if (error == 0 && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino) return;
+  open(fs::path(path_));
+  throw FileError(path_.string() + ": was removed or replaced during the run: its earlier records are gone", ESTALE);
+}
+
 void RecordFile::sync() {
+  if (is_open()) require_its_name();
   if (appended_) {
     if (const int error = force_if_possible(::fdatasync, fd_); error != 0)
       throw_file_error("force to the disk", path_, error);
@@ -249,16 +278,22 @@ void RecordFile::close() {
 
 namespace {
 
-// Returns 0, or the error; ENOENT if there is no such file.
-int read_once(const fs::path& file, std::string& content) {
-  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return errno == ENOTDIR ? ENOENT : errno;
-  std::array<char, 1 << 16> block;
-  content.clear();
+// Hands a file's content to `take`, in blocks. Returns 0, or the error; ENOENT if there is no such file. Throws
+// FileError for a pipe, a socket or a device, which is not waited for.
+template <class Take>
+int read_blocks(const fs::path& file, Take take) {
+  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (fd.get() < 0 && errno != ENXIO) return errno == ENOTDIR ? ENOENT : errno;
+  struct stat found {};
+  if (fd.get() >= 0 && ::fstat(fd.get(), &found) != 0) return errno;
+  if (S_ISDIR(found.st_mode)) return EISDIR;
+  if (!S_ISREG(found.st_mode))
+    throw FileError(file.string() + ": is a pipe, a socket or a device, and a file was expected", EINVAL);
+  std::vector<char> block(1 << 18);
   for (;;) {
     const auto got = ::read(fd.get(), block.data(), block.size());
     if (got == 0) return 0;
-    if (got > 0) content.append(block.data(), static_cast<size_t>(got));
+    if (got > 0) take(std::string_view(block.data(), static_cast<size_t>(got)));
     if (got < 0 && errno != EINTR) return errno;
   }
 }
@@ -267,12 +302,30 @@ int read_once(const fs::path& file, std::string& content) {
 
 std::optional<std::string> read_file(const fs::path& file) {
   std::string content;
-  int error = read_once(file, content);
-  if (may_pass(error)) error = read_once(file, content);
+  const auto read = [&] {
+    content.clear();
+    return read_blocks(file, [&](std::string_view block) { content += block; });
+  };
+  int error = read();
+  if (may_pass(error)) error = read();
   if (error == ENOENT) return std::nullopt;
   if (error != 0) throw_file_error("read", file, error);
   return content;
 }
+
+FileDigest digest_of(const fs::path& file) {
+  Sha256 sha;
+  FileDigest digest;
+  const int error = read_blocks(file, [&](std::string_view block) {
+    sha.update(block.data(), block.size());
+    digest.size += block.size();
+  });
+  if (error != 0) throw_file_error("read", file, error);
+  digest.sha256 = sha.hex();
+  return digest;
+}
+
+std::string sha256_file(const fs::path& file) { return digest_of(file).sha256; }
 
 fs::path cache_folder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");

@@ -65,6 +65,7 @@ class TrainTask final : public WorkerTask {
     prepare();
     auto trainer = make_trainer();
     announce(trainer);
+    stop_requested_();  // the trainer hears of it from here on
     runtime_.communicator.leave_hangs_to_launcher(runtime_.experiment.launch.hang_seconds);
     try {
       const auto end = trainer.run();
@@ -300,6 +301,7 @@ class TrainTask final : public WorkerTask {
     std::optional<DataForm> form, before;
     try {
       form = form_of(*runtime_.dataset);
+      form->files = named_files(runtime_.experiment.config);
     } catch (const std::exception&) {
       return;
     }
@@ -310,6 +312,7 @@ class TrainTask final : public WorkerTask {
       log::warn(std::string(error.what()) + "; it is written anew");
     }
     if (before) tell_of_changed_data(changes_since(*before, *form), step);
+    if (step > 0) warn_of_other_files(run_dir, runtime_.experiment.config);
     write_data_form(run_dir, *form);
     if (!form->account.left_alone.empty()) log::info("data: " + account_text(form->account));
   }

@@ -127,7 +127,9 @@ class Network {
       : checkpoint_(checkpoint),
         experiment_(experiment_of(run)),
         host_(plugin_search_path(experiment_.plugin_path)),
-        form_(trace_form(run, experiment_, raw)) {}
+        form_(trace_form(run, experiment_, raw)) {
+    warn_of_other_files(run, experiment_.config);
+  }
 
   void write(Format format, const fs::path& file, const TensorDict& weights) {
     PluginHost::Names paths;
@@ -172,6 +174,9 @@ class Network {
 }  // namespace
 
 int export_run(const Arguments& arguments) {
+  if (!arguments.overrides.empty())
+    throw UserError(arguments.overrides.front() +
+                    ": export takes no settings: the network is exported as the run has trained it");
   const auto format = format_of(arguments);
   if (arguments.raw && !holds_network(format))
     throw UserError("--raw is for files that hold the network: --out with .ts, .pt2 or .onnx");

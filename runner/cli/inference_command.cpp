@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "config/config_files.h"
 #include "config/key_path.h"
+#include "data/data_form.h"
 #include "launch/launcher.h"
 #include "worker/worker.h"
 
@@ -30,6 +31,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -47,21 +49,28 @@ struct Inference {
   LaunchChoice launch;
 };
 
-// Warns of overrides of sections that only training reads.
+// Warns of overrides of what only training reads.
 void warn_of_unread(const Arguments& arguments) {
+  using Names = std::span<const std::string_view>;
   constexpr auto kOfTraining = std::to_array<std::string_view>(
       {"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained", "callbacks", "loggers",
        "predictions", "histograms", "profile", "resources", "run"});
+  constexpr auto kReadOfTrainer = std::to_array<std::string_view>(
+      {"eval_batch", "global_batch", "batch_per_worker", "prefetch_threads", "prefetch_batches", "precision",
+       "memory_format", "fused_layers", "deterministic", "limit_val_batches", "limit_test_batches", "fast_dev_run"});
+  const auto is_in = [](Names names, const std::string& name) { return std::ranges::find(names, name) != names.end(); };
   Problems told_when_composed;
   for (const auto& text : arguments.overrides) {
     const auto change = parse_override(text, told_when_composed);
-    if (change && std::ranges::find(kOfTraining, change->path.front()) != kOfTraining.end())
-      log::warn(text + ": has no effect: only training reads " + change->path.front());
+    if (!change) continue;
+    const auto& path = change->path;
+    const bool is_unread = path.front() == "trainer" && path.size() > 1 && !is_in(kReadOfTrainer, path[1]);
+    if (is_unread || is_in(kOfTraining, path.front()))
+      log::warn(text + ": has no effect: only training reads " + path.front() + (is_unread ? "." + path[1] : ""));
   }
 }
 
 Inference prepare_inference(const Arguments& arguments) {
-  warn_of_unread(arguments);
   Inference inference{.run = existing_run(arguments.target)};
   inference.checkpoint = choose_checkpoint(inference.run, arguments.checkpoint);
   inference.checked = check_experiment({.experiment = inference.run / "config.yaml",
@@ -69,6 +78,8 @@ Inference prepare_inference(const Arguments& arguments) {
                                         .search_path = config_search_path(),
                                         .frozen = true});
   const auto& experiment = inference.checked.experiment;
+  warn_of_unread(arguments);
+  warn_of_other_files(inference.run, experiment.config);
   auto trainer = experiment.trainer;
   trainer.strategy =
       Strategy::kDdp;  // the strategy of training does not matter: each worker has its own model and batches

@@ -88,6 +88,12 @@ Words choices_of(const std::string& override) {
   return choices;
 }
 
+// Returns the key of an override: "optimizer.lr" of "++optimizer.lr=0.1,0.2".
+std::string_view key_of(std::string_view override) {
+  override.remove_prefix(std::min(override.find_first_not_of("+~"), override.size()));
+  return override.substr(0, override.find('='));
+}
+
 constexpr auto kSweep = ".multirun";  // the file that identifies the sweep of a folder
 constexpr std::string_view kRunDir = "run.dir=";
 
@@ -178,9 +184,13 @@ void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_
 std::vector<Words> combinations(const Words& overrides) {
   std::vector<Words> result{{}};
   for (const auto& override : overrides) {
+    const auto choices = choices_of(override);
+    if (choices.size() > 1 && std::ranges::count(overrides, key_of(override), key_of) > 1)
+      throw UserError("command line: " + override + ": " + std::string(key_of(override)) +
+                      " is given more than once, and only the last would count; keep one");
     std::vector<Words> longer;
     for (const auto& words : result) {
-      for (const auto& choice : choices_of(override)) longer.emplace_back(words).push_back(choice);
+      for (const auto& choice : choices) longer.emplace_back(words).push_back(choice);
     }
     result = std::move(longer);
   }

@@ -151,11 +151,23 @@ void require_range(const Arguments& arguments, const Experiment& experiment) {
 constexpr auto kReplaced = std::to_array<std::string_view>(
     {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile", "callbacks", "loggers"});
 
+// What a range test sets besides, and what it has no use for: its steps are the command's, and it evaluates nothing.
+constexpr auto kSet = std::to_array<std::string_view>(
+    {"trainer.max_time=none", "trainer.fast_dev_run=false", "trainer.log_every=1", "trainer.eval_every=never",
+     "trainer.sanity_batches=0", "trainer.ema_decay=0", "trainer.on_nonfinite=stop"});
+constexpr auto kUnused =
+    std::to_array<std::string_view>({"trainer.max_steps", "trainer.max_epochs", "trainer.eval_batch",
+                                     "trainer.limit_val_batches", "trainer.limit_test_batches"});
+
 // Returns whether the override changes a section that a range test replaces, or a key in it; it warns of one that has
 // no effect then. How the lr is scaled is taken over.
 bool is_replaced(std::string_view override) {
   const auto key = override.substr(std::min(override.find_first_not_of("+~"), override.size()));
   const auto section = key.substr(0, key.find_first_of(".[="));
+  const auto name = key.substr(0, key.find('='));
+  const auto is_set = [&](std::string_view set) { return set.substr(0, set.find('=')) == name; };
+  if (std::ranges::any_of(kSet, is_set) || std::ranges::find(kUnused, name) != kUnused.end())
+    log::warn(log::text(override, ": has no effect: a range test has its own steps, and evaluates nothing"));
   if (std::ranges::find(kReplaced, section) == kReplaced.end()) return false;
   const bool is_kept = key.starts_with("schedule.lr_scaling=") || key.starts_with("schedule.reference_batch=");
   if (!is_kept && !override.starts_with('~'))
@@ -171,10 +183,9 @@ std::vector<std::string> range_test(const Arguments& arguments, const Experiment
   std::erase_if(overrides, is_replaced);
   for (const auto section : kReplaced) overrides.push_back(log::text("++", section, "=null"));
   for (const auto* setting :
-       {"++callbacks=[]", "++loggers=[{plugin: console, layers: false}, csv, jsonl]", "checkpoint.every=never",
-        "trainer.max_time=none", "trainer.fast_dev_run=false", "trainer.log_every=1", "trainer.eval_every=never",
-        "trainer.sanity_batches=0", "trainer.ema_decay=0", "trainer.on_nonfinite=stop"})
+       {"++callbacks=[]", "++loggers=[{plugin: console, layers: false}, csv, jsonl]", "checkpoint.every=never"})
     overrides.emplace_back(setting);
+  overrides.insert(overrides.end(), kSet.begin(), kSet.end());
   for (const auto* limit : {"trainer.max_steps=", "trainer.max_epochs="})
     overrides.push_back(log::text(limit, arguments.steps));
   overrides.push_back(log::text("++schedule={name: range_test, from: ", arguments.from, ", to: ", arguments.to,

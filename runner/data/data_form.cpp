@@ -2,9 +2,11 @@
 #include "data/data_form.h"
 
 #include "base/files_below.h"
+#include "base/log.h"
 #include "data/account.h"
 #include "plugin_host/plugin_call.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/error.h>
 #include <ddprun/files.h>
 #include <ddprun/image_store.h>
@@ -42,6 +44,24 @@ ByteRange byte_range(const ImageStore& store) {
   return range;
 }
 
+void add_files(const Value& value, std::map<std::string, std::string>& files) {
+  for (const auto& item : value.items()) add_files(item, files);
+  for (const auto& entry : value.entries()) {
+    if (entry.key != "plugin") add_files(entry.value, files);
+  }
+  std::error_code ignored;
+  if (!value.is_scalar() || !value.text().starts_with('/') || !std::filesystem::is_regular_file(value.text(), ignored))
+    return;
+  try {
+    const auto file = map_file(value.text());
+    DataDigest digest;
+    digest.add_some(file.bytes.get(), file.size);
+    files[value.text()] = digest.hex();
+  } catch (const UserError&) {
+    return;  // it fails where it is used
+  }
+}
+
 }  // namespace
 
 DataForm form_of(const Dataset& dataset) {
@@ -69,6 +89,28 @@ std::string changes_since(const DataForm& before, const DataForm& now) {
   return text.empty() ? "as many samples as before, with other names, sizes or labels" : text;
 }
 
+std::map<std::string, std::string> named_files(const Value& config) {
+  std::map<std::string, std::string> files;
+  for (const auto* section : {"model", "objective", "optimizer", "callbacks", "trainer"}) {
+    if (const auto* value = config.find(section)) add_files(*value, files);
+  }
+  return files;
+}
+
+void warn_of_other_files(const std::filesystem::path& run_dir, const Value& config) try {
+  const auto before = read_data_form(run_dir);
+  if (!before || before->files.empty()) return;
+  for (const auto& [file, digest] : named_files(config)) {
+    const auto noted = before->files.find(file);
+    if (noted != before->files.end() && noted->second != digest)
+      log::warn(file +
+                ": is another file now than the run was trained with, and is used as it is; put the former one " +
+                "back to get the same numbers");
+  }
+} catch (const UserError&) {
+  return;  // a damaged note tells nothing, and is told of where it is needed
+}
+
 std::string to_json(const DataForm& form) {
   const auto type = std::ranges::find(kTypes, form.input_type, &std::pair<std::string_view, at::ScalarType>::second);
   Json json{{"sample_shape", form.spec.sample_shape},
@@ -77,6 +119,7 @@ std::string to_json(const DataForm& form) {
             {"class_names", form.spec.class_names},
             {"samples", form.samples}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
+  if (!form.files.empty()) json["files"] = form.files;
   if (!account_text(form.account).empty()) json["account"] = account_json(form.account);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -96,6 +139,7 @@ DataForm data_form_from_json(const std::string& text) try {
   if (const auto samples = json.find("samples"); samples != json.end()) samples->get_to(form.samples);
   if (const auto account = json.find("account"); account != json.end())
     form.account.digest = account->value("digest", "");
+  if (const auto files = json.find("files"); files != json.end()) files->get_to(form.files);
   if (form.bytes && (form.bytes->black.empty() || form.bytes->black.size() != form.bytes->white.size()))
     throw UserError("bytes: black and white have other numbers of channels");
   return form;

@@ -4,12 +4,14 @@
 
 #include <ddprun/batch.h>
 #include <ddprun/dataset.h>
+#include <ddprun/value.h>
 
 #include <c10/core/ScalarType.h>
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +27,10 @@ struct ByteRange {
 struct DataForm {
   DataSpec spec;
   at::ScalarType input_type = at::kFloat;
-  std::optional<ByteRange> bytes;    // where the dataset lends its images as bytes
-  std::array<int64_t, 3> samples{};  // by Split
-  DataAccount account = {};          // of it only the digest is read back
+  std::optional<ByteRange> bytes;                 // where the dataset lends its images as bytes
+  std::array<int64_t, 3> samples{};               // by Split
+  DataAccount account = {};                       // of it only the digest is read back
+  std::map<std::string, std::string> files = {};  // that the experiment names, such as a model's: a digest of each
 };
 
 // Reads one sample. The dataset must have been started. Throws what its hooks throw.
@@ -36,6 +39,14 @@ DataForm form_of(const Dataset& dataset);
 // Returns how the samples differ from those that `before` describes, "val has 12 samples, and had 10"; or nothing, also
 // where an earlier ddprun has not noted it.
 std::string changes_since(const DataForm& before, const DataForm& now);
+
+// Returns a digest of each file that a frozen experiment names, but for those of the dataset, whose account has one,
+// and those of pretrained, which only a run's first step reads.
+std::map<std::string, std::string> named_files(const Value& config);
+
+// Warns of each file of that name that is not the one which the run has noted: a network's program, say, with which
+// the weights of a checkpoint would give other numbers.
+void warn_of_other_files(const std::filesystem::path& run_dir, const Value& config);
 
 std::string to_json(const DataForm& form);
 

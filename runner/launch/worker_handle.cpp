@@ -96,7 +96,9 @@ void WorkerHandle::note_end(int status) {
   if (WIFSIGNALED(status)) {
     end_.signal = WTERMSIG(status);
     end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);
-    if (!end_.killed_by_launcher) note_last_beat();
+    const auto beat = read_beat(heartbeat_);
+    const bool had_begun = !beat || beat->activity != Activity::kStarting;
+    if (!end_.killed_by_launcher || !had_begun) note_last_beat();
   } else if (WEXITSTATUS(status) == 0) {
     note_end_undone();
   } else {

@@ -42,6 +42,13 @@ void require_weight(const Value& weights, const Dataset& dataset) {
                        "are 0 for every class that the training samples have, so that the loss is always 0"});
 }
 
+void require_different_names(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice != names.end())
+    throw PluginMistake({"dataset", "two of its classes have the same name, " + *twice + "; give each its own"});
+}
+
 // Returns whether some split lends its images from memory.
 bool lends_images(const Dataset& dataset) {
   const auto lends = [&](Split split) {
@@ -53,6 +60,7 @@ bool lends_images(const Dataset& dataset) {
 }  // namespace
 
 void require_something_to_learn(const Experiment& experiment, const Dataset& dataset, const Model& model) {
+  require_different_names(spec_of(dataset).class_names);
   if (!model.has_default_step() || !is_of_classes(experiment)) return;  // its own loss may learn from one class
   if (const auto spec = spec_of(dataset); spec.classes == 1) {
     const auto name = spec.class_names.empty() ? "" : ", " + spec.class_names.front();

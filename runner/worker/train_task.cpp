@@ -39,6 +39,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace ddprun {
@@ -65,6 +66,7 @@ class TrainTask final : public WorkerTask {
     prepare();
     auto trainer = make_trainer();
     announce(trainer);
+    stop_requested_();  // the trainer hears of it from here on
     runtime_.communicator.leave_hangs_to_launcher(runtime_.experiment.launch.hang_seconds);
     try {
       const auto end = trainer.run();
@@ -238,6 +240,23 @@ class TrainTask final : public WorkerTask {
     log::info(log::text("the run has ended its training after ", steps, " steps: it is only tested again"));
   }
 
+  // Warns of settings that give the rest of a begun epoch another order than its first part had.
+  void tell_of_another_order() const {
+    const auto file = runtime_.place.run_dir / "config.yaml";
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) return;  // it starts from another run's checkpoint
+    std::vector<std::string> of_another_version;
+    const auto before = read_experiment(load_yaml(file), of_another_version).trainer;
+    const auto& now = runtime_.experiment.trainer;
+    const auto order = [](const TrainerConfig& of) {
+      return std::tuple(of.shuffle, of.overfit_batches, of.sampling.balance_classes, of.sampling.weights);
+    };
+    if (order(before) != order(now))
+      log::warn(
+          "trainer: the order of the samples (shuffle, sampling, overfit_batches) changes within an epoch: some come "
+          "twice in this one, and others not at all");
+  }
+
   // Restores the checkpoint, if there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
     const auto resume = runtime_.place.checkpoint;
@@ -247,6 +266,7 @@ class TrainTask final : public WorkerTask {
     }
     const auto& place = runtime_.place;
     if (place.rank == 0 && !resume.empty() && trainer.nothing_left()) require_no_training(trainer.state().step);
+    if (place.rank == 0 && trainer.state().step % trainer.plan().steps_per_epoch() != 0) tell_of_another_order();
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
@@ -300,6 +320,7 @@ class TrainTask final : public WorkerTask {
     std::optional<DataForm> form, before;
     try {
       form = form_of(*runtime_.dataset);
+      form->files = named_files(runtime_.experiment.config);
     } catch (const std::exception&) {
       return;
     }
@@ -310,6 +331,7 @@ class TrainTask final : public WorkerTask {
       log::warn(std::string(error.what()) + "; it is written anew");
     }
     if (before) tell_of_changed_data(changes_since(*before, *form), step);
+    if (step > 0) warn_of_other_files(run_dir, runtime_.experiment.config);
     write_data_form(run_dir, *form);
     if (!form->account.left_alone.empty()) log::info("data: " + account_text(form->account));
   }

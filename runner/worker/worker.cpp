@@ -14,6 +14,7 @@
 #include <c10/util/Exception.h>
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -23,8 +24,25 @@ namespace ddprun {
 namespace {
 
 volatile std::sig_atomic_t stop_signal = 0;
+volatile std::sig_atomic_t is_heard = 0;  // the training has begun to ask for it
+constexpr unsigned kPatienceSeconds = 5;
 
-void note_stop(int signal) { stop_signal = signal; }
+bool stop_requested() {
+  is_heard = 1;
+  return stop_signal != 0;
+}
+
+void note_stop(int signal) {
+  stop_signal = signal;
+  if (!is_heard) ::alarm(kPatienceSeconds);
+}
+
+// Ends a worker that still waits for its data, say, and so hears of nothing: it has trained nothing that could be lost.
+void end_unheard(int) {
+  if (is_heard) return;
+  std::signal(SIGTERM, SIG_DFL);
+  std::raise(SIGTERM);
+}
 
 // Handles SIGTERM as a request to end in order; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is
 // left to it. A closed reader of our output (`| head`) does not end the training.
@@ -34,6 +52,7 @@ void install_signal_handlers() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGUSR1, &action, nullptr);
+  std::signal(SIGALRM, end_unheard);
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 }
@@ -76,7 +95,7 @@ std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
   const bool trains = place.task == Task::kTrain;
   if (trains) install_signal_handlers();  // otherwise signals end it at once
   unblock_stop_signals();
-  return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);
+  return trains ? make_train_task(place, stop_requested) : make_inference(place);
 }
 
 // Takes the key that an error of the experiment begins with, "pretrained.file: /a: no such file": the launcher knows

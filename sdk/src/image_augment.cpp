@@ -70,6 +70,9 @@ void ImageAugmentation::read(Options& options) {
   flip = options.get<bool>("flip", flip, "swap left and right in half of the training images");
   flip_alternates = options.choose("flip_mode", flip_alternates ? "alternating" : "random", {"random", "alternating"},
                                    "drawn anew in each epoch, or swapped in every second one") == "alternating";
+  if (crop_reflect && crop_padding == 0 && options.has("crop_mode"))
+    options.reject("crop_mode", "has no effect without crop_padding");
+  if (flip_alternates && !flip && options.has("flip_mode")) options.reject("flip_mode", "has no effect without flip");
   cutout = options.get<int64_t>("cutout", cutout,
                                 "side of a square at a random place of training images, set to the mean; 0: none",
                                 {.min = 0, .max = 1 << 14});

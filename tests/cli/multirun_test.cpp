@@ -42,5 +42,11 @@ TEST(Multirun, AnEmptyPlaceBesideACommaIsAMistake) {
   for (const char* override : {"a=1,", "a=,1", "a=1,,2"}) EXPECT_THROW(combinations({override}), UserError) << override;
 }
 
+TEST(Multirun, AKeyOfSeveralValuesIsGivenOnce) {
+  for (const auto& twice : {std::vector<std::string>{"a=1,2", "a=3"}, {"++a=3", "a=1,2"}, {"a=1,2", "a=3,4"}})
+    EXPECT_THROW(combinations(twice), UserError) << twice[0];
+  EXPECT_EQ(combinations({"+loggers=csv", "+loggers=jsonl", "a=1,2"}).size(), 2);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "data/data_form.h"
 
+#include "base/private_folder.h"
+
+#include <ddprun/files.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +35,30 @@ TEST(DataForm, OfAnEarlierVersionIsNotComparedAndIsRead) {
   const auto read = data_form_from_json(to_json(form("one")));
   EXPECT_EQ(changes_since(read, form("one")), "");
   EXPECT_EQ(read.samples, form("one").samples);
+}
+
+TEST(DataForm, NotesTheFilesThatAnExperimentNames) {
+  const PrivateFolder folder;
+  const auto file = (folder.path() / "net.ts").string();
+  const auto scalar = [](const std::string& text) { return Value::scalar(text); };
+  auto model = Value::map(), config = Value::map();
+  model.set("plugin", scalar(file));
+  model.set("file", scalar(file));
+  model.set("depth", scalar("18"));
+  config.set("model", model);
+  replace_file(file, "one");
+  DataForm noted = form("");
+  noted.files = named_files(config);
+  EXPECT_THAT(noted.files, ::testing::ElementsAre(::testing::Key(file)));
+  write_data_form(folder.path(), noted);
+  const auto warnings = [&] {
+    ::testing::internal::CaptureStderr();
+    warn_of_other_files(folder.path(), config);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(warnings(), "");
+  replace_file(file, "two");
+  EXPECT_THAT(warnings(), HasSubstr("net.ts: is another file now than the run was trained with"));
 }
 
 }  // namespace

@@ -182,6 +182,16 @@ TEST_F(OddFolder, RefusesASplitThatNobodyWouldRead) {
   EXPECT_THAT(problem(), HasSubstr("has no folder train beside "));
 }
 
+TEST_F(OddFolder, TakesNoFoldersForClassesThatMentionSplits) {
+  for (const auto* picture : {"/a/1.png", "/1.png"}) {
+    fs::remove_all(folder_ / "photos");
+    for (const auto* name : {"train_images", "images_val"}) put(name + std::string(picture));
+    EXPECT_THAT(problem(), HasSubstr("train_images, images_val seem to be splits, and would be read as classes"));
+  }
+  put("bus/1.png");
+  EXPECT_EQ(start()->spec().classes, 3);
+}
+
 TEST_F(OddFolder, KnowsClassesThatAreCalledLikeSplits) {
   for (const auto* name : {"bus", "train", "tram"}) put(std::string(name) + "/1.png");
   EXPECT_EQ(start()->spec().class_names, (std::vector<std::string>{"bus", "train", "tram"}));

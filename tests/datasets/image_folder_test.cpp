@@ -201,6 +201,17 @@ TEST_F(ImageFolder, NamesTheLineOfATableThatIsWrong) {
   EXPECT_THAT(table("file,label\nabsent.png,b\n"), HasSubstr("absent.png: cannot be opened"));
 }
 
+TEST_F(ImageFolder, RefusesOptionsWithoutEffect) {
+  const auto refused = [&](const Settings& settings) {
+    return message_of<std::runtime_error>([&] { start(settings); });
+  };
+  one_level();
+  EXPECT_THAT(refused({{"seed", "2"}}),
+              HasSubstr("seed: has no effect: neither val_fraction, test_fraction nor folds"));
+  EXPECT_THAT(refused({{"flip_mode", "alternating"}}), HasSubstr("flip_mode: has no effect without flip"));
+  EXPECT_THAT(refused({{"crop_mode", "reflect"}}), HasSubstr("crop_mode: has no effect without crop_padding"));
+}
+
 TEST_F(ImageFolder, SaysWhatATableIsInstead) {
   one_level();
   const auto table = [&](const std::string& content) {
@@ -219,6 +230,8 @@ TEST_F(ImageFolder, SaysWhatATableIsInstead) {
   EXPECT_THAT(table("file,label\na,caf\xE9\n"), HasSubstr("list.csv:2: the label caf\uFFFD is not UTF-8"));
   EXPECT_THAT(table("file,label\na,01\nb,1\n"), HasSubstr("\"01\" (line 2) and \"1\" (line 3) differ in no more than"));
   EXPECT_THAT(table("file,label\na,Cat\nb,cat\n"), HasSubstr("differ in no more than"));
+  EXPECT_THAT(table(std::string("file,label\na\0.png,b\n", 20)), HasSubstr("list.csv:2: a byte of 0"));
+  EXPECT_THAT(table("file,label\n" + std::string(1 << 17, 'a')), HasSubstr("list.csv:2: the line has 131072 bytes"));
 }
 
 TEST_F(ImageFolder, TakesBlanksAroundClassesAndTheUsualNamesOfSplits) {

@@ -136,6 +136,18 @@ TEST_F(Tensors, HoldsOutEachSampleInOneFold) {
   EXPECT_THAT(message_of<std::runtime_error>(both), HasSubstr("dataset.folds: there is a val file"));
 }
 
+TEST_F(Tensors, RefusesOptionsWithoutEffect) {
+  const auto refused = [&](const Settings& settings) {
+    return message_of<std::runtime_error>([&] { start(settings); });
+  };
+  const auto file = put("a.safetensors", sample_file(3, 2));
+  EXPECT_THAT(refused({{"train", file}, {"seed", "2"}}), HasSubstr("seed: has no effect: neither val_fraction nor"));
+  const auto values = put("b.safetensors", safetensors_file("{" + entry("input", "F32", "[1,1]", 0, 4) + "," +
+                                                                entry("target", "F32", "[1]", 4, 8) + "}",
+                                                            std::string(8, '\0')));
+  EXPECT_THAT(problem({{"train", values}, {"classes", "2"}}), HasSubstr("dataset.classes is for targets that are"));
+}
+
 TEST_F(Tensors, RefusesTooFewSamplesToHoldOut) {
   const auto file = put("a.safetensors", sample_file(3));
   EXPECT_THAT(problem({{"train", file}, {"val_fraction", "0.1"}}), HasSubstr("holds 3 samples: too few"));

@@ -113,8 +113,10 @@ class AfterTraining(CommandTest):
         self.assertRegex(text, r"step_00000010: epoch 1.*; .*the last is step_00000020: add `last`")
 
     def test_the_run_may_be_changed_by_overrides(self):
-        found = json.loads(self.ddprun("evaluate", "run", "dataset.test_size=50", "--json").out())
-        self.assertEqual(found["test_total"], 50)
+        running = self.ddprun("evaluate", "run", "dataset.test_size=50", "trainer.ema_decay=0.9", "trainer.eval_batch=7", "--json")
+        self.assertEqual(json.loads(running.out())["test_total"], 50)
+        self.assertIn("trainer.ema_decay=0.9: has no effect: only training reads trainer.ema_decay", running.err())
+        self.assertNotIn("eval_batch", running.err())
 
     def test_what_is_wrong_is_told_in_one_line(self):
         (self.folder / "mine.csv").write_text("years of work")

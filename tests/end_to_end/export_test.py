@@ -63,6 +63,7 @@ class Export(CommandTest):
         self.assertIn("add --format", self.refuse("run", "--out", "a"))
         self.assertIn("there is no folder", self.refuse("run", "--out", "deep/a.pt"))
         self.assertIn("--format", self.refuse("run", "--out", "a.pt", "--format", "tflite"))
+        self.assertIn("model.hidden=9: export takes no settings", self.refuse("run", "model.hidden=9", "--out", "a.pt"))
         file = self.run_folder / "checkpoints/last/model.safetensors"
         content = bytearray(file.read_bytes())
         content[-5] ^= 1

@@ -25,6 +25,8 @@ class FindLr(PageTest):
         for workers in (1, 2, 3):
             running = self.ddprun(*FIND, f"launch.workers={workers}", f"run.dir=run{workers}", "trainer.eval_every=2st",
                                   "schedule={name: cosine, end_lr: 0.001}", "trainer.ema_decay=0.9")
+            for key in ("trainer.eval_every=2st", "trainer.ema_decay=0.9", "schedule={name: cosine, end_lr: 0.001}"):
+                self.assertIn(f"{key}: has no effect: a range test has its own s", running.err())
             found.append(LINE.search(running.out())[1])
         alone, *others = (self.curve(f"run{workers}") for workers in (1, 2, 3))
         self.assertAlmostEqual(alone[0][0], 1e-7)

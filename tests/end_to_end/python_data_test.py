@@ -75,6 +75,12 @@ class Many(Data):
 
 class Unnamed(Data):
     classes = None
+
+class Spelled(Data):
+    classes = "ab"
+
+class Twins(Data):
+    classes = ["a", "b", "a"]
 """
 NOISY = f"""
 import random
@@ -160,12 +166,16 @@ class PythonData(CommandTest):
     def test_its_processes_end_with_what_started_them(self):
         for words, end in ((("data.yaml", *WORDS, "dataset.class=Slow", "run.dir=run"), signal.SIGKILL),
                            (("check", "data.yaml", "dataset.class=SlowToMake"), signal.SIGTERM),
+                           (("data.yaml", *WORDS, "dataset.class=SlowToMake", "run.dir=none"), signal.SIGTERM),
                            (("data", "data.yaml", "dataset.class=SlowToMake"), signal.SIGINT)):
             with self.subTest(words=words[0]):
                 running = self.start(*words)
                 self.wait_for_wanted(running)
                 running.send(end)
-                running.wait(20)
+                code = running.wait(20)
+                if "run.dir=none" in words:
+                    self.assertEqual(code, 75, running.text())
+                    self.assertIn("had not begun to train before the end; run it again", running.err())
                 self.assert_nothing_left()
                 (self.folder / "wanted").unlink()
 
@@ -193,6 +203,9 @@ class PythonData(CommandTest):
         for words, said in ((("dataset.class=Dat",), "data.py: Dat: it has no class Dat"), (("dataset.file=no.py",), "no.py: no such file"),
                             (("dataset.arguments.scale=3",), r"data.py: Data: data.py:\d+: AssertionError"),
                             (("dataset.class=Unnamed",), "needs the attribute `classes`"),
+                            (("dataset.class=Spelled",), "classes is 'ab', expected how many there are, or a list of their names"),
+                            (("dataset.class=Twins",), "two of its classes have the same name, a; give each its own"),
+                            (("dataset.splits=[train,val,train]",), "dataset.splits: train comes more than once"),
                             (("dataset.python=pythn",), "pythn: cannot be started: No such file")):
             with self.subTest(said=said):
                 self.assertRegex(self.ddprun("check", "data.yaml", *words, code=2).err(), said)

@@ -323,10 +323,11 @@ class StopAndResume(CommandTest):
     def test_another_number_of_workers_goes_on_at_the_same_sample(self):
         step = self.stop(self.begin(14))
         stopped = self.run_folder
-        for workers in (3, 1):
+        for workers, order in ((3, "true"), (1, "false")):
             with self.subTest(workers=workers):
                 self.copy(stopped, f"run{workers}")
-                resumed = self.ddprun("resume", self.run_folder, f"launch.workers={workers}")
+                resumed = self.ddprun("resume", self.run_folder, f"launch.workers={workers}", f"trainer.shuffle={order}")
+                self.assertEqual("sampling, overfit_batches) changes within an epoch" in resumed.text(), order == "false")
                 self.assertIn(f"resumed at step {step}\n", resumed.out())
                 found = summary(self.run_folder)
                 self.assertEqual((found["steps"], found["samples"], found["world_size"]), (STEPS, SAMPLES, workers))

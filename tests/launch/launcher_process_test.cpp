@@ -92,6 +92,18 @@ TEST(LauncherProcess, WorkersThatCannotSaveAreKilledAfterTheGrace) {
   EXPECT_THAT(end.err, HasSubstr("ranks 0-1 did not save before the end"));
 }
 
+TEST(LauncherProcess, WorkersThatWereStartingHaveLostNothing) {
+  FakeLauncher launcher;
+  Roll roll(launcher.folder() / "roll");
+  launcher.start({.workers = 1, .grace_seconds = 0.05},
+                 {"*:beat=0|0", "*:ignore=15", "*:hold=" + roll.path(), "*:sleep="});
+  roll.call(1);
+  launcher.send(SIGTERM);
+  const auto end = launcher.wait();
+  EXPECT_EQ(end.exit_code, 75);
+  EXPECT_THAT(end.err, HasSubstr("rank 0 had not begun to train before the end; run it again"));
+}
+
 TEST(LauncherProcess, HangupThatIsIgnoredStaysIgnored) {
   FakeLauncher launcher;
   Roll roll(launcher.folder() / "roll");

@@ -153,6 +153,7 @@ TEST(OptimizerOptions, ThatContradictEachOtherAreRefused) {
   EXPECT_THAT(error_with("sgd", {{"nesterov", "true"}}), HasSubstr("part.nesterov: needs momentum above 0"));
   EXPECT_THAT(error_with("sgd", {{"nesterov", "true"}, {"momentum", "0.9"}, {"dampening", "0.1"}}),
               HasSubstr("nesterov"));
+  EXPECT_THAT(error_with("sgd", {{"dampening", "0.1"}}), HasSubstr("dampening: has no effect without momentum"));
   EXPECT_THAT(error_with("sgd", {{"lr", "-1"}}), HasSubstr("test.yaml:4:20: part.lr: expected float >= 0"));
   EXPECT_THAT(error_with("adam", {{"betas", "[0.9]"}}), HasSubstr("part.betas: expected two numbers"));
   EXPECT_THAT(error_with("adamw", {{"betas", "[0.9, 1]"}}), HasSubstr("part.betas: expected two numbers"));

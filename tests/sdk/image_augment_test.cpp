@@ -181,16 +181,16 @@ TEST(ImageAugmentation, NamesAReflectionBeyondTheImage) {
 
 TEST(ImageAugmentation, TakesItsDefaultsFromWhoReadsIt) {
   auto values = Value::map();
-  values.set("flip", Value::scalar("false"));
+  values.set("flip", Value::scalar("true"));
   values.set("crop_mode", Value::scalar("reflect"));
   values.set("flip_mode", Value::scalar("alternating"));
   Options options(std::move(values), "dataset");
-  ImageAugmentation how = {.crop_padding = 4, .flip = true};
+  ImageAugmentation how = {.crop_padding = 4};
   how.read(options);
   EXPECT_TRUE(options.problems().empty());
   EXPECT_EQ(how.crop_padding, 4);
   EXPECT_TRUE(how.crop_reflect);
-  EXPECT_FALSE(how.flip);
+  EXPECT_TRUE(how.flip);
   EXPECT_TRUE(how.flip_alternates);
 }
 

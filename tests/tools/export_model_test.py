@@ -127,6 +127,28 @@ def Iterator():
     return keeps(itertools.count(), lambda self: next(self.kept))
 
 
+def ListIterator():
+    return keeps(iter([1.0] * 1000), lambda self: next(self.kept))
+
+
+def GeneratorFunction():
+    return keeps((step for step in range(1000)), lambda self: next(self.kept))
+
+
+class OwnIterator:
+    steps = 0
+
+    def __next__(self):
+        self.steps += 1
+
+    def __iter__(self):
+        return self
+
+
+def IteratorOfOnesOwn():
+    return keeps(OwnIterator(), lambda self: next(self.kept))
+
+
 def Object():
     return keeps(types.SimpleNamespace(inner=types.SimpleNamespace(steps=0)), lambda self: vars(self.kept.inner).update(steps=self.kept.inner.steps + 1))
 
@@ -416,8 +438,8 @@ class ExportModel(unittest.TestCase):
         })  # fmt: skip
 
     def test_what_calls_change_is_refused_by_name(self):
-        kept = ["Number", "Truth", "Text", "List", "Tuple", "Set", "Dictionary", "Deque", "Iterator", "Object", "Tensor", "Tensors", "Generator",
-                "TorchGenerator", "FromNothing"]  # fmt: skip
+        kept = ["Number", "Truth", "Text", "List", "Tuple", "Set", "Dictionary", "Deque", "Iterator", "ListIterator",
+                "GeneratorFunction", "IteratorOfOnesOwn", "Object", "Tensor", "Tensors", "Generator", "TorchGenerator", "FromNothing"]  # fmt: skip
         self.assert_refused({name: "forward() changes kept" for name in kept} | {
             "OfTheFirstSamples": "forward() changes scale in training",
             "InEvaluation": "forward() changes steps in evaluation",

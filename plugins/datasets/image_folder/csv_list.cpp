@@ -24,6 +24,7 @@ namespace {
 using Fields = std::vector<std::string>;
 
 constexpr size_t kLongestNumber = 9;  // digits
+constexpr size_t kLongestLine = 1 << 16;
 
 // Splits one line, such as a,"b ""c""",d. Returns nothing if a quote stays open or text follows a closed one.
 std::optional<Fields> split_line(const std::string& line) {
@@ -127,6 +128,9 @@ class Reader {
     while (++line_, std::getline(file_, text_)) {
       if (line_ == 1 && text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);  // a byte order mark
       if (text_.ends_with('\r')) text_.pop_back();
+      if (text_.size() > kLongestLine)
+        refuse("the line has " + std::to_string(text_.size()) + " bytes: is it a table?");
+      if (line_ > 1 && text_.find('\0') != text_.npos) refuse("a byte of 0, which no text has");
       if (!text_.empty()) return true;
     }
     return false;

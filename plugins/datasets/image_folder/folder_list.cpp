@@ -144,6 +144,25 @@ struct SplitFolders {
 
 bool has_folders(const Path& folder) { return !folders_in(folder).empty(); }
 
+// Throws UserError for folders of the root that a user takes for splits, and that would be read as classes:
+// train_images beside val_images.
+void require_no_unread_splits(const Path& root, const Names& folders) {
+  std::map<std::string, std::string> mentioned;
+  size_t count = 0;
+  bool deeper = false;
+  for (const auto& name : folders) {
+    const auto split = split_mentioned(name);
+    if (!split) continue;
+    mentioned.emplace(*split, name);
+    deeper = deeper || has_folders(root / name);
+    ++count;
+  }
+  if (!mentioned.contains("train") || mentioned.size() < 2 || (!deeper && count < folders.size())) return;
+  std::string names;
+  for (const auto& [split, name] : mentioned) names += (names.empty() ? "" : ", ") + name;
+  refuse(root, names + " seem to be splits, and would be read as classes; rename them to train, val and test");
+}
+
 // Tells folders of splits from classes of the same names, such as train beside bus: folders of splits have folders in
 // them, or are several.
 SplitFolders find_splits(const Path& root) {
@@ -161,7 +180,10 @@ SplitFolders find_splits(const Path& root) {
     called[*split].push_back(name);
   }
   const bool are_splits = !called.empty() && (deeper || called.size() > 1 || found.others.empty());
-  if (!are_splits) return {};
+  if (!are_splits) {
+    require_no_unread_splits(root, folders);
+    return {};
+  }
   if (!called.contains("train"))
     refuse(root, "has no folder train beside " + called.begin()->second.front() + ", which seems to be a split");
   for (const auto& [split, names] : called) {

@@ -29,6 +29,8 @@ void ImageDataset::read(Options& options) {
                                        {.min = 0, .max = 0.999});
   fold_ = Fold::read(options, "val_fraction");
   seed_ = options.get<int64_t>("seed", 1, "another seed holds out other images", {.min = 0});
+  if (options.has("seed") && val_fraction_ == 0 && test_fraction_ == 0 && fold_.count == 0)
+    options.reject("seed", "has no effect: neither val_fraction, test_fraction nor folds holds anything out");
   skip_unreadable_ = options.get<bool>(
       "skip_unreadable", false, "leave out images that cannot be read, instead of failing; decodes all before a run");
   decode_all_ = options.get<bool>("decode_all", false,

@@ -28,6 +28,8 @@ std::vector<std::string> read_class_names(const fs::path& folder) {
   std::vector<std::string> names;
   try {
     parse_strict_json(text.text()).get_to(names);
+  } catch (const nlohmann::json::type_error&) {
+    text.refuse("expected a list of the classes' names, each in quotes");
   } catch (const std::exception& error) {
     text.refuse(std::string("expected a list of the classes' names: ") + error.what());
   }

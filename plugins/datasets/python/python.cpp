@@ -112,6 +112,7 @@ class PythonData final : public ddprun::Dataset {
       plan_.python = of_package && *of_package ? of_package : "python3";
     for (const auto& name : plan_.splits) {
       if (!split_of(name)) options.reject("splits", "expected train, val and test, or some of them; found " + name);
+      if (std::ranges::count(plan_.splits, name) > 1) options.reject("splits", name + " comes more than once");
     }
     if (plan_.splits.empty() || plan_.splits.front() != "train") options.reject("splits", "expected train first");
   }

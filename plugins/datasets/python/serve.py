@@ -86,6 +86,8 @@ class Samples:
         self.fields = {name: {"type": describe_type(name, array), "shape": list(array.shape)}
                        for name, array in self.arrays_of(first, 0).items()}
         classes = getattr(self.splits[0], "classes", None)
+        if isinstance(classes, (bool, str, float)):
+            raise Mistake(f"classes is {classes!r}, expected how many there are, or a list of their names")
         names = [] if classes is None or isinstance(classes, int) else [str(name) for name in classes]
         return {"sizes": sizes, "fields": self.fields, "class_names": names, "classes": classes if isinstance(classes, int) else len(names)}
 

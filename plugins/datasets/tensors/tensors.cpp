@@ -97,6 +97,9 @@ class Tensors final : public ddprun::Dataset {
     if (ignored_ != kIgnoredClass && !train.has_class_per_element())
       train.target.refuse("is " + train.target.text() +
                           ", but dataset.ignored is for a class for each symbol or pixel; leave it out");
+    if (declared_classes_ > 0 && !train.has_classes())
+      train.target.refuse("is " + train.target.text() +
+                          ", and dataset.classes is for targets that are classes, integers; leave it out");
     if (train.has_classes()) check_labels();
     if (val_fraction_ > 0) hold_out();
     if (fold_.count > 0) hold_out_fold();
@@ -202,6 +205,8 @@ class Tensors final : public ddprun::Dataset {
                                         {.min = 0, .max = 0.999});
     seed_ = options.get<int64_t>("seed", 1, "another seed holds out other samples", {.min = 0});
     fold_ = ddprun::Fold::read(options, "val_fraction");
+    if (options.has("seed") && val_fraction_ == 0 && fold_.count == 0)
+      options.reject("seed", "has no effect: neither val_fraction nor folds holds anything out");
     if (fold_.count > 0 && !files_[1].empty()) options.reject("folds", "there is a val file; give one or the other");
     if (val_fraction_ > 0 && !files_[1].empty())
       options.reject("val_fraction", "there is a val file; give one or the other");

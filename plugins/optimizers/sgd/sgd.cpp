@@ -16,6 +16,7 @@ class Sgd final : public ddprun::FusedOptimizer {
     read_groups(options, 0, "L2 penalty, added to the gradient");
     if (rule_.nesterov && (rule_.momentum == 0 || rule_.dampening != 0))
       options.reject("nesterov", "needs momentum above 0 and dampening 0");
+    if (rule_.dampening != 0 && rule_.momentum == 0) options.reject("dampening", "has no effect without momentum");
     if (rule_.momentum != 0) remember("momentum", Shape::kLikeParameter);
     if (rule_.dampening != 0) read_overflow_first();
   }

@@ -10,6 +10,7 @@ import itertools
 import random
 import sys
 import types
+import warnings
 
 import torch
 from convert_weights.checkpoint import unreadable
@@ -161,6 +162,14 @@ def same_values(one, other):
     return one.keys() == other.keys() and all(same(value, other[path]) for path, value in one.items())
 
 
+def place_of(iterator):
+    """What pickle would keep of it: a list's and where in it, say. None where it can keep nothing."""
+    with contextlib.suppress(TypeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 is to forget how for some
+        return iterator.__reduce__()[1:]
+    return None
+
+
 class Snapshot:
     """Numbers, texts, tensors and containers of such that a call can reach, by path: what no state_dict() holds."""
 
@@ -266,6 +275,10 @@ class Snapshot:
             yield "state", repr(value.bit_generator.state)
         elif isinstance(value, collections.abc.Iterator):
             yield "state", repr(value)
+            if getattr(value, "gi_frame", None):  # of a generator
+                yield "frame", dict(value.gi_frame.f_locals)
+            yield "place", place_of(value)
+            yield from getattr(value, "__dict__", {}).items()
         elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, torch.nn.Module)):
             yield from list(vars(value).items())
             for cls in type(value).__mro__:

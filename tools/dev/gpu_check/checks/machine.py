@@ -8,13 +8,14 @@ import time
 from gpu_check.checks.context import SAME, SMALL, Skip
 
 SUITE_SECONDS = 90
+RULES = "Documented/CudaRules"  # the suite of what CUDA's documentation says
 
 
 def gpu_tests(context):
     """the C++ tests that need a GPU, each suite in a process of its own: one that crashes or hangs hides no other"""
     if not context.gpu_test.is_file():
         raise Skip("gpu_test was not built")
-    suites = tests_of(context)
+    suites = {suite: tests for suite, tests in tests_of(context).items() if suite != RULES}
     context.at_once({suite: lambda suite=suite: run_tests(context, f"{suite}.*", suite) for suite in suites}, 3)
     lost = [test for suite, tests in suites.items() for test in tests if test not in outcomes(context, suite)]
     for test in lost:  # of suites that ended early
@@ -28,6 +29,18 @@ def gpu_tests(context):
     assert not failures, "; ".join(f"{test}: {' '.join(why.split())[:300]}" for test, why in failures.items())
     assert context.rehearse or not skipped, f"no GPU was found by {', '.join(skipped)}: cuInit() or cuDeviceGetCount() fails"
     return f"{len(found) - len(skipped)} tests passed, {len(skipped)} skipped, in {len(suites)} suites"
+
+
+def cuda_rules(context):
+    """captures, events and errors are what CUDA's documentation says, from which the pretend GPUs have them: each difference is told"""
+    context.require_gpu()
+    tests = tests_of(context).get(RULES, [])
+    run_tests(context, f"{RULES}.*", RULES)
+    found = outcomes(context, RULES)
+    differences = {test.rpartition("/")[2]: why for test, why in found.items() if why}
+    assert tests and len(found) == len(tests), f"only {len(found)} of {len(tests)} rules were asked for, see {RULES.replace('/', '_')}.txt"
+    assert not differences, "; ".join(f"{rule}: {' '.join(why.split())}" for rule, why in differences.items())
+    return f"{len(found)} rules hold"
 
 
 def tests_of(context):

@@ -83,8 +83,8 @@ void ProgressLog::log_training() {
   const auto totals = std::exchange(state.row, {});
   if (!totals.empty() && totals.front().count == 0 && parts_.communicator.world().rank == 0 &&
       !std::exchange(told_of_nothing_, true))
-    log::warn(log::text("no target of the training samples up to step ", state.step,
-                        " counts, since all are ignored: nothing is learned from them"));
+    log::warn(log::text("no target of the samples in the row of step ", state.step,
+                        " counts, since all are ignored: nothing was learned from them"));
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
   std::ranges::move(parts_.step.lrs(), std::back_inserter(values));

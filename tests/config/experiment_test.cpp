@@ -155,7 +155,7 @@ TEST_F(ReadExperiment, TakesTheHomeThatAShellLeavesInAnOverride) {
 
 TEST_F(ReadExperiment, RefusesALoggerThatIsThereTwice) {
   EXPECT_EQ(load_error(kMinimal + "loggers: [csv, {plugin: tb, images: true}, csv, {plugin: tb}]\n"),
-            "e.yaml:4:52: loggers[2]: csv is loggers[0] already, with the same options; remove one");
+            "e.yaml:4:44: loggers[2]: csv is loggers[0] already, with the same options; remove one");
 }
 
 TEST_F(ReadExperiment, RefusesSectionsThatAreNoMaps) {

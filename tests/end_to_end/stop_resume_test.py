@@ -167,7 +167,7 @@ class StopAndResume(CommandTest):
         self.assertEqual({row["split"] for row in all_rows(self.run_folder) if row["attempt"] == 1}, {"test"})
         config = (self.run_folder / "config.yaml").read_text()
         refused = self.ddprun("resume", "run", "optimizer.lr=0.5", "trainer.eval_batch=7", code=2)
-        self.assertIn("command line: optimizer.lr=0.5: optimizer.lr: the run has ended its training after 20 steps, so that", refused.err())
+        self.assertIn("command line: optimizer.lr=0.5: optimizer.lr: the run has ended its training after 40 steps, so that", refused.err())
         self.assertEqual((self.run_folder / "config.yaml").read_text(), config)
 
     def test_a_checkpoint_that_another_process_keeps_locked_is_waited_for_and_a_signal_ends_that(self):

@@ -213,7 +213,7 @@ TEST(CountedMean, OverNothingIsTold) {
   ::testing::internal::CaptureStderr();
   train_toy(run);
   const auto told = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("no target of the training samples up to step 9 counts"));
+  EXPECT_THAT(told, HasSubstr("no target of the samples in the row of step 1 counts"));
   EXPECT_THAT(told, HasSubstr("no target of the split val counts"));
   EXPECT_THAT(told, HasSubstr("val/accuracy is NaN; no checkpoint is marked as the best"));
 }

@@ -255,7 +255,7 @@ void Trainer::train_step() try {
   } else {
     const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1);
     auto outcome = step_.run(batch, state_.step, watched);
-    if (!callbacks_.empty()) loss = outcome.sums.mean_loss();
+    if (!callbacks_.empty()) loss = outcome.mean_loss();
     nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, std::move(outcome)});
     state_.samples += batch.global_samples;
   }

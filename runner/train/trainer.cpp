@@ -339,7 +339,8 @@ Flags Trainer::agree(Flags mine) {
   if (agreement_.due()) {
     nonfinite_.hand_in(mine);
     const auto ahead = agreement_.steps_ahead();
-    mine.may_wait = ahead <= experiment_.trainer.prefetch_batches && loader_->ready(ahead) < ahead;
+    const bool is_ready = loader_ && loader_->ready(ahead) >= ahead;  // there is none after a rollback
+    mine.may_wait = ahead <= experiment_.trainer.prefetch_batches && !is_ready;
     return agreement_.exchange(mine);
   }
   agreement_.keep(mine);

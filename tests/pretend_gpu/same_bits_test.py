@@ -7,15 +7,14 @@ two: on a GPU they are tensors of float32. Half precision, whose kernels differ,
 
 import json
 import os
-import re
 import signal
 import unittest
 
 import torch
-from on_gpus import DIGITS, SECONDS, PretendGpuTest, summary
+from on_gpus import DIGITS, SECONDS, PretendGpuTest
 from torch import nn
 
-from command import NIGHTLY, all_rows
+from command import all_rows
 from eager import Training
 
 ONE_EPOCH = [*(word for word in DIGITS if not word.startswith("trainer.max_epochs")), "trainer.max_epochs=1", "dataset.train_size=1250"]
@@ -37,13 +36,17 @@ class SameBits(PretendGpuTest):
                               "trainer.ema_decay=0.9", workers=2, files=("model", "ema"), schedule="lazy")
 
     def test_mixed_samples_an_unfrozen_layer_a_callback_that_reads_and_an_optimizer_that_is_not_fused(self):
-        loss_reader = os.environ["LOSS_READER"]
-        self.assert_same_bits(*DIGITS, "dataset.train_size=1250", "model=mlp", "optimizer=muon", f"optimizer.lr={2**-6}", f"optimizer.others_lr={2**-6}",
-                              "+pretrained={freeze: ['hidden.*'], unfreeze: {1ep: '*'}}", "trainer.mixup=0.2", f"+callbacks=[{loss_reader}]",
-                              files=("model", "rank_0"), schedule="lazy")
+        """Muon's iterations are in bf16 on GPUs, unless it is told otherwise."""
+        self.assert_same_bits(*DIGITS, "dataset.train_size=1250", "model=mlp", "optimizer=muon", "optimizer.precision=fp32",
+                              f"optimizer.lr={2**-6}", f"optimizer.others_lr={2**-6}", "trainer.mixup=0.2", f"+callbacks=[{os.environ['LOSS_READER']}]",
+                              "+pretrained={freeze: ['hidden1.*'], unfreeze: {1ep: '*'}}", schedule="lazy")
+        losses = [[line for line in (self.folder / run / "logs/rank_0.log").read_text().splitlines() if "loss_reader: " in line]
+                  for run in ("cpu", "gpu")]
+        self.assertEqual(len(losses[0]), 40)
+        self.assertEqual(*losses)
 
     def test_batch_norm_and_sgd(self):
-        self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9", workers=4 if NIGHTLY else 1)
+        self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9")
 
     def test_resnet(self):
         self.assert_same_bits(*DIGITS, "model=resnet", "dataset.train_size=60", "dataset.val_size=8", "dataset.test_size=8",
@@ -51,7 +54,7 @@ class SameBits(PretendGpuTest):
 
     def test_transformer(self):
         self.assert_same_bits("experiments/text.yaml", "model.layers=1", "model.width=16", "model.heads=2", "dataset.context=16", "~schedule",
-                              f"optimizer.lr={2**-8}", "launch.threads=1", "trainer.max_steps=18", workers=4)
+                              f"optimizer.lr={2**-8}", "launch.threads=1", "trainer.max_steps=18", workers=2)
 
     def test_exported_network(self):
         torch.manual_seed(0)
@@ -62,7 +65,7 @@ class SameBits(PretendGpuTest):
         self.assert_same_bits("net.yaml", "launch.threads=1", "trainer.memory_format=channels_first")
 
     def test_killed_at_a_replay_it_resumes_with_the_same_bits(self):
-        words = [*BATCH_NORM, "launch.workers=2", "checkpoint.every=8st", "launch.device=cuda"]
+        words = [*BATCH_NORM, "launch.workers=4", "checkpoint.every=8st", "launch.device=cuda"]
         self.on_gpus(*words, "run.dir=whole")
         self.assert_replayed("whole")
         killed = self.start_on_gpus(*words, "run.dir=cut", env={"PRETEND_FAIL": "cudaGraphLaunch:5:kill", "PRETEND_FAIL_DEVICE": "1"})
@@ -83,22 +86,27 @@ class SameBits(PretendGpuTest):
             self.assertEqual(self.kept(precision), self.kept(f"{precision}_plain"))
             trace = json.loads((self.folder / precision / "profile/rank_0_steps_15_16.json").read_text())
             self.assertEqual(sum(event["name"] == "forward" for event in trace["traceEvents"] if event.get("cat") == "user_annotation"), 2)
-        self.assertGreater(summary(self.folder / "fp16")["skipped_steps"], 0)
+        self.assertGreater(max(row.get("overflows", 0) for row in all_rows(self.folder / "fp16")), 0)
 
-    def test_several_gpus_in_one_process_and_batch_norm_over_all_ranks_learn_as_one_does(self):
-        losses = {}
-        for name, words in {"alone": [], "dp": ["trainer.strategy=dp"], "synced": ["launch.workers=2", "trainer.sync_batchnorm=true"]}.items():
-            model = "mlp" if name == "dp" else "convnet_bn"
-            self.on_gpus(*ONE_EPOCH, f"model={model}", "launch.device=cuda", "trainer.log_every=1", *words, f"run.dir={name}")
-            losses[name] = [row["loss"] for row in all_rows(self.folder / name) if row["split"] == "train"]
-        print(losses)
+    def losses(self, name, *words):
+        self.on_gpus(*ONE_EPOCH, "trainer.log_every=1", "trainer.max_steps=4", *words, f"run.dir={name}")
+        return [row["loss"] for row in all_rows(self.folder / name) if row["split"] == "train"]
+
+    def assert_near(self, losses, others):
+        self.assertEqual(len(losses), len(others))
+        for loss, other in zip(losses, others):
+            self.assertAlmostEqual(loss, other, delta=1e-5 * max(1, other))
+
+    def test_several_gpus_in_one_process_and_batch_norm_over_all_ranks_learn_as_one_gpu_does(self):
+        for model, words in {"mlp": "trainer.strategy=dp", "convnet_bn": "trainer.sync_batchnorm=true"}.items():
+            alone = self.losses(f"{model}_alone", f"model={model}", "launch.device=cuda", "launch.workers=1")
+            self.assert_near(alone, self.losses(f"{model}_4", f"model={model}", "launch.device=cuda", words))
 
     def test_find_lr_draws_the_curve_of_the_cpu(self):
-        words = ["find-lr", *ONE_EPOCH, "model=mlp", "--steps=30"]
-        self.start(*words, "run.dir=cpu", "launch.device=cpu").wait(SECONDS)
-        self.on_gpus(*words, "run.dir=gpu", "launch.device=cuda")
-        curves = [[(row["lr"], row["loss"]) for row in all_rows(self.folder / run) if row["split"] == "train"] for run in ("cpu", "gpu")]
-        print(curves)
+        words = [*ONE_EPOCH, "model=mlp", "--steps=30"]
+        self.ddprun("find-lr", *words, "run.dir=cpu", "launch.device=cpu")
+        self.on_gpus("find-lr", *words, "run.dir=gpu", "launch.device=cuda")
+        self.assert_near(*([row["loss"] for row in all_rows(self.folder / run) if row["split"] == "train"] for run in ("cpu", "gpu")))
 
 
 if __name__ == "__main__":

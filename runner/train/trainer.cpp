@@ -129,7 +129,8 @@ void Trainer::begin() try {
   if (needs_a_way_back) save_now(false);
   start_from_here();
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, "in a trial before the first step", advice_for_steps(experiment_.trainer));
+  rethrow_with_advice(error, "in a trial before the first step",
+                      advice_for_steps(experiment_.trainer, state_.micro_batch));
 }
 
 // Starts what depends on the current step, at the start of an attempt and after a rollback.
@@ -274,7 +275,8 @@ void Trainer::train_step() try {
   agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, log::text("in step ", state_.step + 1), advice_for_steps(experiment_.trainer));
+  rethrow_with_advice(error, log::text("in step ", state_.step + 1),
+                      advice_for_steps(experiment_.trainer, state_.micro_batch));
 }
 
 // Decides with all ranks: to stop, to save, that the time is over. Up to that decision, in which the host waits for the

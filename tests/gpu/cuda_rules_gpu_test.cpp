@@ -275,7 +275,7 @@ TEST_P(CudaRules, AreWhatTheDocumentationSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Documented, CudaRules, ::testing::ValuesIn(rules()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace ddprun

@@ -15,9 +15,35 @@ CUresult known(CUdevice device) {
   return device >= 0 && device < pretend::count_devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+// LibTorch looks for all of these by name when it first asks the driver for something, which may be who else uses a GPU
+// whose memory is full. It calls none of them for what is pretended (driver_api.h).
+CUresult refuse(const char* function) {
+  pretend::log(0, "not pretended: %s", function);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 }  // namespace
 
 extern "C" {
+
+// Names of the library without the types of the header.
+#define REFUSED(name)                       \
+  CUresult refused_##name() __asm__(#name); \
+  CUresult refused_##name() { return refuse(#name); }
+REFUSED(cuMemAddressReserve)
+REFUSED(cuMemAddressFree)
+REFUSED(cuMemCreate)
+REFUSED(cuMemRelease)
+REFUSED(cuMemMap)
+REFUSED(cuMemUnmap)
+REFUSED(cuMemSetAccess)
+REFUSED(cuMemGetAllocationGranularity)
+REFUSED(cuMemGetAllocationPropertiesFromHandle)
+REFUSED(cuMemExportToShareableHandle)
+REFUSED(cuMemImportFromShareableHandle)
+REFUSED(cuMemRetainAllocationHandle)
+REFUSED(cuMemsetD32Async)
+REFUSED(cuStreamWriteValue32)
 
 CUresult cuInit(unsigned) {
   const auto order = pretend::ordered(__func__, CUDA_ERROR_NOT_INITIALIZED);

@@ -39,8 +39,7 @@ int device_of(const void* address);
 
 int current_device();  // of the calling thread
 int count_devices();
-std::string bus_id(
-    int device);  // "0000:10:00.0": equal in all processes that see this device, whatever its index there
+std::string bus_id(int device);  // "0000:10:00.0": equal in all processes that see this device, whatever its index
 
 // Ends the device as a failed kernel does: from now on each of its calls returns `error`. The text is logged.
 void fail_device(int device, cudaError_t error, const std::string& text);
@@ -48,8 +47,9 @@ void fail_device(int device, cudaError_t error, const std::string& text);
 // What PRETEND_FAIL orders for this call, and counts the call. Each function of a pretended library asks first, by its
 // own name.
 //
-//   PRETEND_FAIL=FUNCTION:CALL:WHAT,...   the CALLth call of FUNCTION, from 1; FUNCTION "any": of all functions
-//   together PRETEND_FAIL_DEVICE=INDEX             only calls of threads whose device is this one count
+// - PRETEND_FAIL=FUNCTION:CALL:WHAT,... is about the CALLth call of FUNCTION, from 1; FUNCTION "any" is all together.
+// - PRETEND_FAIL_DEVICE=INDEX: only calls of threads whose device is this one count.
+// - PRETEND_FAIL_THREAD=NAME: only calls of threads whose name begins so count; c10d's watchdog is "pt_nccl_watchdg".
 //
 // WHAT: a number is the error that the call returns, `error` the library's usual one. `hang`: the call never returns;
 // `kill`: it is the process's last; both happen here. `late`: the call returns well, and its work fails. `stall`: its

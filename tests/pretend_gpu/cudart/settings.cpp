@@ -3,6 +3,7 @@
 #include "pretend_gpu/engine.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 namespace pretend {
@@ -58,6 +60,16 @@ std::vector<OrderedFault> read_orders() {
          .call = whole_number(word.substr(first + 1, second - first - 1), "PRETEND_FAIL, the call's number")});
   }
   return orders;
+}
+
+// Whether the faults are for this thread.
+bool is_meant() {
+  static const int64_t only_device = setting("FAIL_DEVICE", -1);
+  static const auto only_thread = setting("FAIL_THREAD", "");
+  if (only_device >= 0 && current_device() != only_device) return false;
+  char name[16] = "";  // as much as the kernel keeps
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return std::string_view(name).starts_with(only_thread);
 }
 
 Order carried_out(const OrderedFault& order, int usual_error) {
@@ -112,9 +124,8 @@ void trace(const char* kind, const char* name, int device, const void* stream, s
 Order ordered(const char* function, int usual_error) {
   asked = true;
   static const auto& orders = *new std::vector<OrderedFault>(read_orders());
-  static const int64_t only_device = setting("FAIL_DEVICE", -1);
   trace("call", function, current_device());
-  if (orders.empty() || (only_device >= 0 && current_device() != only_device)) return {};
+  if (orders.empty() || !is_meant()) return {};
   int64_t call = 0, of_all = 0;
   {
     static std::mutex mutex;

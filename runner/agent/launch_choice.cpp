@@ -3,6 +3,7 @@
 
 #include "agent/machine.h"
 #include "base/log.h"
+#include "base/program.h"
 
 #include <ddprun/error.h>
 
@@ -79,6 +80,11 @@ int64_t shared_gpus(const LaunchConfig& config, int64_t workers, const Machine& 
                             " or fewer, launch.device=cpu, or launch.backend=gloo, with which workers share GPUs"));
 }
 
+constexpr auto kPretended =
+    "the GPUs of this run are pretended (LD_PRELOAD, tests/pretend_gpu): it computes on the CPU, and its speeds and "
+    "memory "
+    "mean nothing";
+
 bool computes_bf16() {
 #ifdef __x86_64__
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -107,7 +113,8 @@ Machine this_machine() {
           .bf16 = computes_bf16(),
           .driver_cuda = driver.cuda,
           .driver_problem = std::move(driver.problem),
-          .models = std::move(driver.gpus)};
+          .models = std::move(driver.gpus),
+          .pretended = gpus_are_pretended()};
 }
 
 void require_a_sample_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named) {
@@ -130,7 +137,7 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
   require_a_sample_for_each(trainer, choice.workers, log::text(choice.workers, " workers"));
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
-  choice.warning = slowness(config, trainer, machine, on_gpu);
+  choice.warning = on_gpu && machine.pretended ? kPretended : slowness(config, trainer, machine, on_gpu);
   return choice;
 }
 

@@ -20,7 +20,7 @@ struct LaunchChoice {
   int64_t gpus = 0;              // per worker: all with trainer.strategy dp, else one; 0 on the CPU
   int64_t shared = 0;            // GPUs that the workers share; 0: each worker has its own
   int64_t threads = 1;           // per worker, for its kernels
-  std::string warning;           // if the choice is slow here; else empty
+  std::string warning;           // if the choice is slow here, or its GPUs are none; else empty
 };
 
 struct Machine {
@@ -30,6 +30,7 @@ struct Machine {
   int driver_cuda = kCuda.version;    // the newest CUDA that the GPUs' driver runs
   std::string driver_problem = {};    // why the driver does not start; empty: it does, or there is none
   std::vector<GpuModel> models = {};  // of the GPUs, as far as known
+  bool pretended = false;             // the GPUs are none
 };
 
 Machine this_machine();

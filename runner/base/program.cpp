@@ -7,6 +7,7 @@
 #include <ddprun/error.h>
 #include <ddprun/files.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -152,5 +153,8 @@ bool has_program(const std::string& name) {
 }
 
 std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+// The name is one that only the pretended libcudart.so exports.
+bool gpus_are_pretended() { return ::dlsym(RTLD_DEFAULT, "pretend_shadow") != nullptr; }
 
 }  // namespace ddprun

@@ -39,6 +39,10 @@ bool has_program(const std::string& name);
 
 std::filesystem::path own_program();  // this one's file
 
+// Returns whether the CUDA libraries that were loaded with this process only pretend to have GPUs (tests/pretend_gpu),
+// so that its speeds and its use of memory mean nothing.
+bool gpus_are_pretended();
+
 // Returns this machine's name.
 inline std::string host_name() {
   char name[256] = "";

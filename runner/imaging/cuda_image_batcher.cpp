@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: MIT
 #include "imaging/cuda_image_batcher.h"
 
+#include "imaging/cuda_kernels.h"
 #include "imaging/kernel_compiler.h"
 
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
 #include <ATen/ATen.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAException.h>
-#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
 
 namespace ddprun {
 
-// Never unloaded: they end with the process.
 class ImageKernels {
  public:
-  explicit ImageKernels(c10::Device device) {
-    const auto* gpu = at::cuda::getDeviceProperties(device.index());
-    const auto code = compile_image_kernel("sm_" + std::to_string(gpu->major) + std::to_string(gpu->minor));
-    cudaLibrary_t library = nullptr;
-    C10_CUDA_CHECK(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    C10_CUDA_CHECK(cudaLibraryGetKernel(&to_float_, library, "make_images_float"));
-    C10_CUDA_CHECK(cudaLibraryGetKernel(&to_bfloat16_, library, "make_images_bfloat16"));
-  }
+  explicit ImageKernels(c10::Device device) : kernels_(kImageKernel, device) {}
 
-  void launch(bool bf16, int64_t blocks, int threads, void** arguments) const {
-    const auto* kernel = reinterpret_cast<const void*>(bf16 ? to_bfloat16_ : to_float_);
-    C10_CUDA_CHECK(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
-                                    arguments, 0, at::cuda::getCurrentCUDAStream()));
-  }
+  cudaKernel_t find(bool bf16) const { return bf16 ? to_bfloat16_ : to_float_; }
 
  private:
-  cudaKernel_t to_float_ = nullptr, to_bfloat16_ = nullptr;
+  CudaKernels kernels_;
+  cudaKernel_t to_float_ = kernels_.find("make_images_float"), to_bfloat16_ = kernels_.find("make_images_bfloat16");
 };
 
 namespace {
@@ -90,7 +77,7 @@ class CudaImageBatcher final : public ImageBatcher {
     void *out = batch.input.mutable_data_ptr(), *targets = batch.target.mutable_data_ptr();
     Steps steps{batch.input.stride(0), batch.input.stride(1), batch.input.stride(2), batch.input.stride(3)};
     std::array<void*, 8> arguments{&pixels, &table, &labels, &wanted, &rules, &steps, &out, &targets};
-    kernels_->launch(form_.bf16, numbers.numel(), threads, arguments.data());
+    ddprun::launch(kernels_->find(form_.bf16), numbers.numel(), threads, arguments);
   }
 
   ImageSource source_;

@@ -49,11 +49,11 @@ class Nvrtc {
 
 class Program {
  public:
-  explicit Program(const Nvrtc& nvrtc) : nvrtc_(nvrtc) {
+  Program(const Nvrtc& nvrtc, const char* source) : nvrtc_(nvrtc) {
     const std::array headers{kPhiloxHeader, kImagePlaceHeader};
     const std::array names{"ddprun/philox.h", "imaging/image_place.h"};
     const auto create = nvrtc.call<decltype(nvrtcCreateProgram)>("nvrtcCreateProgram");
-    nvrtc.check(create(&program_, kImageKernel, "image_kernel.cu", headers.size(), headers.data(), names.data()), "");
+    nvrtc.check(create(&program_, source, "kernels.cu", headers.size(), headers.data(), names.data()), "");
   }
 
   ~Program() { nvrtc_.call<decltype(nvrtcDestroyProgram)>("nvrtcDestroyProgram")(&program_); }
@@ -87,9 +87,9 @@ class Program {
 
 void load_kernel_compiler() { const Nvrtc nvrtc; }
 
-std::string compile_image_kernel(const std::string& architecture) {
+std::string compile_kernels(const char* source, const std::string& architecture) {
   const Nvrtc nvrtc;
-  return Program(nvrtc).compile(architecture);
+  return Program(nvrtc, source).compile(architecture);
 }
 
 }  // namespace ddprun

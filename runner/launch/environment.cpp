@@ -171,6 +171,7 @@ RecordedEnvironment describe_environment(const RunRecord& record, const fs::path
                {"gpus", describe_gpus(proc)},
                {"plugins", describe_plugins(record.plugin_files)},
                {"variables", describe_variables(record.config_yaml)}};
+  if (gpus_are_pretended()) json["pretended_gpus"] = true;
   json["versions"] = Json::object();
   for (const auto& [name, version] : record.versions) json["versions"][name] = version;
   if (const auto driver = field(proc / "driver/nvidia/version", "NVRM version"); !driver.empty())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/metric_sums.h"
 
+#include "metrics/packed.h"
 #include "shown_text.h"
 
 #include <ddprun/error.h>
@@ -121,34 +122,29 @@ at::Tensor MetricSums::mean_loss() const {
   return entry.factor == count ? entry.value : entry.value * (entry.factor / count);
 }
 
-// Returns the values on this device, then what counts.
-std::vector<at::Tensor*> MetricSums::tensors(c10::Device device) {
-  std::vector<at::Tensor*> tensors;
+// Returns those of the values, then those of what counts.
+std::vector<at::Tensor*> MetricSums::places(c10::Device device) {
+  std::vector<at::Tensor*> places;
   for (auto& entry : entries_) {
-    if (entry.value.device() == device) tensors.push_back(&entry.value);
+    if (entry.value.device() == device) places.push_back(&entry.value);
   }
   for (auto& entry : entries_) {
-    if (entry.counted.defined() && entry.counted.device() == device) tensors.push_back(&entry.counted);
+    if (entry.counted.defined() && entry.counted.device() == device) places.push_back(&entry.counted);
   }
-  return tensors;
+  return places;
 }
 
-// Packs with one operator per number, which also converts it: a stack would first want them of one type.
-at::Tensor MetricSums::packed(c10::Device device) const {
+std::vector<at::Tensor> MetricSums::scalars(c10::Device device) const {
   auto copy = *this;
-  const auto numbers = copy.tensors(device);
-  if (numbers.empty()) return {};
-  auto packed = at::empty({static_cast<int64_t>(numbers.size())}, at::TensorOptions(device).dtype(at::kDouble));
-  for (size_t i = 0; i < numbers.size(); ++i) packed[static_cast<int64_t>(i)].copy_(*numbers[i]);
-  return packed;
+  std::vector<at::Tensor> scalars;
+  for (const auto* place : copy.places(device)) scalars.push_back(*place);
+  return scalars;
 }
 
-MetricSums MetricSums::with(const at::Tensor& packed, c10::Device device) const {
+MetricSums MetricSums::with(const at::Tensor& scalars, c10::Device device) const {
   auto result = *this;
-  if (!packed.defined()) return result;
-  const auto copies = packed.clone().unbind();
-  auto next = copies.begin();
-  for (auto* tensor : result.tensors(device)) *tensor = *next++;
+  const auto places = result.places(device);
+  for (size_t i = 0; i < places.size(); ++i) *places[i] = scalars[static_cast<int64_t>(i)];
   return result;
 }
 
@@ -195,7 +191,7 @@ std::vector<MetricSums::Number> MetricSums::read() const {
   at::Tensor copied;
   for (const auto& entry : entries_) {
     if (is_elsewhere(entry.value) || is_elsewhere(entry.counted)) {
-      copied = packed(is_elsewhere(entry.value) ? entry.value.device() : entry.counted.device()).cpu();
+      copied = packed(scalars(is_elsewhere(entry.value) ? entry.value.device() : entry.counted.device())).cpu();
       break;
     }
   }

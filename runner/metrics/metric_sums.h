@@ -45,11 +45,11 @@ class MetricSums {
   // Returns the mean loss of the samples that count, a scalar on the model's device; undefined if there are none.
   at::Tensor mean_loss() const;
 
-  // Returns the tensors of this device's metrics as one, [n] float64; undefined if there are none.
-  at::Tensor packed(c10::Device device) const;
+  // Returns the scalars that are on this device.
+  std::vector<at::Tensor> scalars(c10::Device device) const;
 
-  // Returns these metrics with copies of the values that packed() gave for a step like this one.
-  MetricSums with(const at::Tensor& packed, c10::Device device) const;
+  // Returns these metrics with others in place of scalars(device): [n] float64, whose memory they share.
+  MetricSums with(const at::Tensor& scalars, c10::Device device) const;
 
   // Returns whether both have the same metrics with the same counts.
   bool alike(const MetricSums& others) const;
@@ -86,7 +86,7 @@ class MetricSums {
   };
 
   void add(const Entry& entry);
-  std::vector<at::Tensor*> tensors(c10::Device device);
+  std::vector<at::Tensor*> places(c10::Device device);
   std::vector<Number> read() const;
   bool knows(const std::string& name) const;
 

@@ -2,6 +2,7 @@
 #include "metrics/run_summary.h"
 
 #include "base/files_below.h"
+#include "base/program.h"
 
 #include <ddprun/file_error.h>
 #include <ddprun/files.h>
@@ -87,6 +88,7 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
     json["test_total"] = end.test_total;
   }
   if (!summary.test_error.empty()) json["test_error"] = summary.test_error;
+  if (gpus_are_pretended()) json["pretended_gpus"] = true;
   for (const auto& trouble : summary.loggers)
     json["loggers"][trouble.logger] = {{"lost", trouble.lost}, {"problem", trouble.problem}};
   if (!summary.ranks.empty()) {

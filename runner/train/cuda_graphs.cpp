@@ -43,10 +43,6 @@ std::string failure_of(Call&& call) {
   }
 }
 
-std::vector<at::Tensor> tensors_of(const StepResults& results, c10::Device device) {
-  return {results.checked, results.sums.packed(device)};
-}
-
 }  // namespace
 
 CudaGraphs::CudaGraphs(Parts parts) : parts_(std::move(parts)) {
@@ -200,7 +196,7 @@ std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Comp
     const auto results = compute(kind.batch, {.alone = alone, .log = &log});
     const auto change = alone ? "" : kind.log.difference(log);
     if (!change.empty()) throw std::runtime_error("a step's operators change from step to step: " + change);
-    return tensors_of(results, device);
+    return std::vector{results.numbers};
   };
 }
 
@@ -212,8 +208,7 @@ StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
   }
   kind.graph->replay();
   ++replayed_;
-  const auto& results = kind.graph->results();
-  return {.sums = kind.pattern.sums.with(results[1], parts_.device), .checked = results[0]};
+  return {.sums = kind.pattern.sums, .numbers = kind.graph->results().front(), .checked = kind.pattern.checked};
 }
 
 // Returns the first rank's problem, on all of them; empty if none has one.

@@ -25,10 +25,11 @@
 
 namespace ddprun {
 
-// Results of a step on the device that the host reads later.
+// Results of a step, which the host reads later.
 struct StepResults {
-  MetricSums sums;
-  at::Tensor checked;  // [n] float32 on the device, all finite if the step is; the next step may overwrite it
+  MetricSums sums;      // after a replay, their scalars are those of another step
+  at::Tensor numbers;   // [n] float64 on the device, with the sums' scalars at its end; the next step may overwrite it
+  int64_t checked = 0;  // so many of the first numbers are finite if the step is
 };
 
 // Options for computing a step.

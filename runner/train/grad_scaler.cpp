@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: MIT
 #include "train/grad_scaler.h"
 
+#include "metrics/packed.h"
+
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 namespace ddprun {
 
 DeviceNumbers::DeviceNumbers(const at::Tensor& numbers)
-    : host_(at::empty(numbers.sizes(), at::TensorOptions().dtype(at::kFloat).pinned_memory(numbers.is_cuda()))) {
-  host_.copy_(numbers, /*non_blocking=*/true);
+    : host_(numbers.is_cuda() ? at::empty(numbers.sizes(), numbers.options().device(at::kCPU).pinned_memory(true))
+                              : numbers) {
   if (!numbers.is_cuda()) return;
+  host_.copy_(numbers, /*non_blocking=*/true);
   const auto device = numbers.device();
   arrived_.emplace(device.type());
   arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }
 
-std::span<const float> DeviceNumbers::get() {
-  if (arrived_) arrived_->synchronize();
-  return {host_.const_data_ptr<float>(), static_cast<size_t>(host_.numel())};
+const at::Tensor& DeviceNumbers::get() {
+  if (!are_there()) arrived_->synchronize();
+  return host_;
 }
 
-bool DeviceNumbers::all_finite() {
-  return std::ranges::all_of(get(), [](float number) { return std::isfinite(number); });
+bool DeviceNumbers::are_there() const { return !arrived_ || arrived_->query(); }
+
+bool DeviceNumbers::all_finite(int64_t count) {
+  const std::span numbers(get().const_data_ptr<double>(), static_cast<size_t>(count));
+  return std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); });
 }
 
 namespace {
@@ -62,7 +69,7 @@ void GradScaler::update() {
 
 void GradScaler::count() {
   settle();
-  if (enabled()) last_found_inf_.emplace(found_inf_);
+  if (enabled()) last_found_inf_.emplace(packed({found_inf_}));
 }
 
 int64_t GradScaler::overflows() {
@@ -78,7 +85,7 @@ GradScaler::State GradScaler::state() {
 
 void GradScaler::settle() {
   if (!last_found_inf_) return;
-  overflows_ += last_found_inf_->get()[0] != 0 ? 1 : 0;
+  overflows_ += last_found_inf_->get().item<double>() != 0 ? 1 : 0;
   last_found_inf_.reset();
 }
 

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace ddprun {
@@ -23,10 +22,11 @@ namespace ddprun {
 // for the work up to them.
 class DeviceNumbers {
  public:
-  explicit DeviceNumbers(const at::Tensor& numbers);  // float32, of any shape
+  explicit DeviceNumbers(const at::Tensor& numbers);  // [n] float64
 
-  std::span<const float> get();  // valid as long as this object
-  bool all_finite();
+  const at::Tensor& get();         // on the CPU
+  bool all_finite(int64_t count);  // of the first ones
+  bool are_there() const;          // whether get() waits for nothing
 
  private:
   at::Tensor host_;

@@ -33,7 +33,7 @@ std::string number(double value) {
 bool finite_loss(const NonfiniteEvent::Part& part) { return std::isfinite(part.loss); }
 
 NonfiniteEvent::Part own_part(const OpenStep& step) {
-  const auto numbers = step.outcome.sums.numbers();  // the loss comes first
+  const auto numbers = step.outcome.sums().numbers();  // the loss comes first
   const auto count = numbers[1][0].item<double>();
   NonfiniteEvent::Part part{.loss = count > 0 ? numbers[0][0].item<double>() / count : 0};
   if (count == 0) return part;
@@ -120,12 +120,16 @@ bool NonfinitePolicy::skips(int64_t step) const {
   return std::ranges::find(steps, step) != steps.end();
 }
 
-// Hands in the flags; on a GPU not the last step's, which it still works on.
+// Hands in the flags. On a GPU, which still works on the last step, several ranks, who hand in the same steps, wait for
+// those before it; a single one waits for none but those of long ago.
 void NonfinitePolicy::hand_in(Flags& mine) {
+  constexpr size_t kMostOpen = 32;
   auto done = open_.size();
+  const bool alone = !parts_.communicator.is_distributed();
   if (parts_.device.is_cuda() && done > 0) --done;
   for (size_t i = 0; i < done; ++i) {
     if (open_[i].step <= handed_in_) continue;
+    if (alone && done - i < kMostOpen && !open_[i].outcome.is_there()) break;
     mine.nonfinite = open_[i].outcome.nonfinite() || mine.nonfinite;
     mine.checked_step = handed_in_ = open_[i].step;
   }

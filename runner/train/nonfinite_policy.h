@@ -83,7 +83,7 @@ class NonfinitePolicy {
 
   void open(OpenStep step) { open_.push_back(std::move(step)); }
 
-  // Raises the flags of the steps that the device has finished, for Agreement's next exchange.
+  // Raises the flags of steps that the device has finished, for Agreement's next exchange.
   void hand_in(Flags& mine);
 
   // Make all ranks know of open steps: learn() of the steps of an exchange, settle() of all, with an exchange of its

@@ -34,11 +34,18 @@ bool is_out_of_memory(const std::exception& error) {
   return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
 }
 
-std::string advice_for_steps(const TrainerConfig& config) {
-  std::string advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches)";
-  if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
-  if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
-  return log::text(advice, ", or a smaller model; trainer.global_batch is ", config.global_batch);
+std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch) {
+  const bool is_auto = config.micro_batch == TrainerConfig::kAutoMicroBatch;
+  const int64_t now = is_auto ? micro_batch : config.micro_batch;
+  std::string advice;
+  if (now > 1) {
+    advice = log::text("trainer.micro_batch=", now / 2, ", ");
+  } else if (now == 0 && !is_auto) {
+    advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches), ";
+  }
+  if (config.precision < PrecisionMode::kBf16) advice += "trainer.precision=bf16, ";
+  if (!advice.empty()) advice += "or ";
+  return log::text(advice, "a smaller model; trainer.global_batch is ", config.global_batch);
 }
 
 std::string advice_for_evaluations(const TrainerConfig& config) {

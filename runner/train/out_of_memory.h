@@ -20,8 +20,9 @@ class OutOfMemory : public UserError {
 // Returns false for an OutOfMemory, whose advice is that of the place nearest to the problem.
 bool is_out_of_memory(const std::exception& error);
 
-// Return what to change so that a step, an evaluation's batch, or all else fits.
-std::string advice_for_steps(const TrainerConfig& config);
+// Return what to change so that a step, an evaluation's batch, or all else fits. `micro_batch`: what
+// trainer.micro_batch=auto has found; 0: nothing yet.
+std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch);
 std::string advice_for_evaluations(const TrainerConfig& config);
 std::string advice_for_all_else();
 

@@ -53,7 +53,7 @@ class ProgressLog {
   }
 
   // Adds a step that counts to the sums of the next row.
-  void add(const StepOutcome& outcome) { window_.add(outcome.sums); }
+  void add(const StepOutcome& outcome) { window_.add(outcome.sums()); }
 
   // Takes the sums of all ranks and writes the row "train" if it is due. Collective.
   void log_window();

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "data/sample_order.h"
+#include "metrics/packed.h"
 #include "plugin_host/plugin_call.h"
 #include "train/gradients.h"
 #include "train/state_guard.h"
@@ -13,6 +14,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ddprun {
@@ -100,6 +102,16 @@ std::string unused_text(const std::vector<std::string>& names) {
          list + ". Use them in forward, or do not register them; trainer.find_unused_parameters=true allows them";
 }
 
+StepOutcome::StepOutcome(const StepResults& results, c10::Device device)
+    : results_(results), device_(device), numbers_(std::make_shared<DeviceNumbers>(results.numbers)) {}
+
+MetricSums StepOutcome::sums() const { return results_.sums.with(numbers_->get().slice(0, results_.checked), device_); }
+
+at::Tensor StepOutcome::mean_loss() const {
+  const auto loss = results_.sums.with(results_.numbers.slice(0, results_.checked), device_).mean_loss();
+  return loss.defined() ? loss.to(at::kFloat) : loss;  // a copy, since the next step may overwrite the numbers
+}
+
 TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule)
     : parts_(std::move(parts)),
       config_(config),
@@ -161,11 +173,11 @@ void TrainStep::restart() {
 StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) {
   if (graphs_.in_use() && !watched) set_lrs(step);
   const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
-  auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
+  const auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
   lrs_of_ = -1;
   scaler_.count();
-  StepOutcome outcome{.sums = std::move(results.sums), .checked = std::make_shared<DeviceNumbers>(results.checked)};
-  if (skips_by_norm()) last_ = outcome.checked;
+  StepOutcome outcome(results, parts_.device);
+  if (skips_by_norm()) last_ = outcome;
   return outcome;
 }
 
@@ -208,7 +220,10 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   scaler_.update();
   ema_.update(gradients.found_inf);
   buffers.restore_where(gradients.skipped);
-  results.checked = gradients.checked;
+  auto numbers = gradients.checked;
+  results.checked = static_cast<int64_t>(numbers.size());
+  std::ranges::move(results.sums.scalars(parts_.device), std::back_inserter(numbers));
+  results.numbers = packed(numbers);
   return results;
 }
 
@@ -260,10 +275,9 @@ TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
   const auto all = gradients();
   Gradients result{.found_inf = scaler_.unscale(all)};
   if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
-  auto numbers = clip_.apply(all, sums);
-  if (const auto loss = sums.loss(); loss.defined()) numbers.push_back(loss.to(at::kFloat));
-  result.checked = numbers.empty() ? at::zeros({0}, at::kFloat) : at::stack(numbers);
-  if (skips() && !numbers.empty()) result.skipped = not_finite(numbers.front());
+  result.checked = clip_.apply(all, sums);
+  if (const auto loss = sums.loss(); loss.defined()) result.checked.push_back(loss);
+  if (skips() && !result.checked.empty()) result.skipped = not_finite(result.checked.front());
   if (skips_by_norm()) result.found_inf = result.skipped.to(at::kFloat);
   return result;
 }
@@ -283,7 +297,7 @@ void TrainStep::drop_gradients() {
 }
 
 int64_t TrainStep::skipped() {
-  if (last_) skipped_ += last_->all_finite() ? 0 : 1;
+  if (last_) skipped_ += last_->nonfinite() ? 1 : 0;
   last_.reset();
   return skipped_;
 }

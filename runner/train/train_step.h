@@ -32,14 +32,27 @@
 
 namespace ddprun {
 
-// The results of one step.
-struct StepOutcome {
-  MetricSums sums;
-  std::shared_ptr<DeviceNumbers> checked;
+// The results of one step, on their way to the host.
+class StepOutcome {
+ public:
+  StepOutcome() = default;
+  StepOutcome(const StepResults& results, c10::Device device);
 
   // Returns whether the loss of this rank is NaN or infinite or, without a scaler, the gradients are; a scaler handles
   // those itself. It is equal on all ranks with trainer.on_nonfinite skip and no scaler. Waits for the step.
-  bool nonfinite() const { return !checked->all_finite(); }
+  bool nonfinite() const { return !numbers_->all_finite(results_.checked); }
+
+  bool is_there() const { return numbers_->are_there(); }  // whether nothing here waits
+  MetricSums sums() const;                                 // with scalars on the host; waits for the step
+
+  // Returns the mean loss of the samples that count, a float32 scalar on the model's device; undefined if there are
+  // none. Does not wait. Only before the next step.
+  at::Tensor mean_loss() const;
+
+ private:
+  StepResults results_;
+  c10::Device device_{at::kCPU};
+  std::shared_ptr<DeviceNumbers> numbers_;
 };
 
 // Throws PluginMistake unless the loss is a number that backward can start from.
@@ -118,9 +131,9 @@ class TrainStep {
   };
   // The gradients after the exchange: unscaled, checked, clipped.
   struct Gradients {
-    at::Tensor checked;    // [n] float32, all finite unless the step is nonfinite
-    at::Tensor found_inf;  // float32: not 0 if the step is skipped; undefined: it never is
-    at::Tensor skipped;    // bool, with trainer.on_nonfinite skip: the step restores buffers
+    std::vector<at::Tensor> checked;  // scalars, all finite unless the step is nonfinite
+    at::Tensor found_inf;             // float32: not 0 if the step is skipped; undefined: it never is
+    at::Tensor skipped;               // bool, with trainer.on_nonfinite skip: the step restores buffers
   };
 
   std::string why_not_capturable();
@@ -156,7 +169,7 @@ class TrainStep {
   std::optional<bool> counts_;  // whether the model's steps say how many count, once there was one
   int64_t lrs_of_ = -1;         // the current step, once its lrs are set
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
-  std::shared_ptr<DeviceNumbers> last_;  // `checked` of the previous step, until it is counted
+  std::optional<StepOutcome> last_;                                   // of the previous step, until it is counted
   int64_t skipped_ = 0;
   int64_t micro_batch_ = 0;
 };

@@ -129,7 +129,8 @@ void Trainer::begin() try {
   if (needs_a_way_back) save_now(false);
   start_from_here();
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, "in a trial before the first step", advice_for_steps(experiment_.trainer));
+  rethrow_with_advice(error, "in a trial before the first step",
+                      advice_for_steps(experiment_.trainer, state_.micro_batch));
 }
 
 // Starts what depends on the current step, at the start of an attempt and after a rollback.
@@ -255,7 +256,7 @@ void Trainer::train_step() try {
   } else {
     const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1);
     auto outcome = step_.run(batch, state_.step, watched);
-    if (!callbacks_.empty()) loss = outcome.sums.mean_loss();
+    if (!callbacks_.empty()) loss = outcome.mean_loss();
     nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, std::move(outcome)});
     state_.samples += batch.global_samples;
   }
@@ -274,7 +275,8 @@ void Trainer::train_step() try {
   agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, log::text("in step ", state_.step + 1), advice_for_steps(experiment_.trainer));
+  rethrow_with_advice(error, log::text("in step ", state_.step + 1),
+                      advice_for_steps(experiment_.trainer, state_.micro_batch));
 }
 
 // Decides with all ranks: to stop, to save, that the time is over. Up to that decision, in which the host waits for the

@@ -129,7 +129,7 @@ Problem problem_of(const WorkerTask* task) {
     return {.kind = FailureKind::kCommunication, .message = error.what()};
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) {
-      const OutOfMemory told(error, phase_of(task), advice_for_all_else());
+      const OutOfMemory told(error, log::text("while ", phase_of(task)), advice_for_all_else());
       return {.kind = FailureKind::kMemory, .message = told.what()};
     }
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);

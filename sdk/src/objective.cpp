@@ -2,6 +2,8 @@
 #include <ddprun/objective.h>
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
 
 namespace ddprun {
 namespace {
@@ -16,6 +18,26 @@ bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
 bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
   return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
          prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
+}
+
+at::Tensor count_correct_by_operators(const at::Tensor& scores, const at::Tensor& target) {
+  const auto [greatest, guess] = scores.max(1);  // NaN is greater than all numbers
+  return guess.eq(target).logical_and(greatest.eq(greatest)).sum();
+}
+
+// The GPU backend has one with a single kernel.
+TORCH_LIBRARY_FRAGMENT(ddprun, library) {
+  library.def("count_correct(Tensor scores, Tensor target) -> Tensor");
+  library.impl("count_correct", c10::DispatchKey::CompositeExplicitAutograd, count_correct_by_operators);
+  library.impl("count_correct", c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough());
+}
+
+// Of few classes: there the launches of several operators take longer than their work.
+bool are_few(const at::Tensor& scores, const at::Tensor& target) {
+  constexpr int64_t kMostClasses = 1024;
+  return scores.scalar_type() == at::kFloat && scores.dim() == 2 && target.scalar_type() == at::kLong &&
+         target.sizes() == scores.sizes().slice(0, 1) && target.device() == scores.device() && scores.numel() > 0 &&
+         scores.size(1) <= kMostClasses;
 }
 
 }  // namespace
@@ -33,8 +55,11 @@ Predicted as_samples(const at::Tensor& prediction, const at::Tensor& target) {
 at::Tensor count_classes(const at::Tensor& target) { return target.ne(kIgnoredClass).sum(); }
 
 at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& target) {
-  const auto [greatest, guess] = scores.max(1);  // NaN is greater than all numbers
-  return guess.eq(target).logical_and(greatest.eq(greatest)).sum();
+  if (!scores.is_cuda() || !are_few(scores, target)) return count_correct_by_operators(scores, target);
+  static const auto kernel = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("ddprun::count_correct", "")
+                                 .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  return kernel.call(scores, target);
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {

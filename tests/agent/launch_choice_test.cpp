@@ -91,6 +91,12 @@ TEST(LaunchChoice, ADriverThatDoesNotStartIsToldWithItsReason) {
   EXPECT_EQ(choose_launch({.device = Device::kCpu}, {.global_batch = 64}, broken).warning, "");
 }
 
+TEST(LaunchChoice, GpusThatAreNoneAreToldAsSuchWhereTheyAreUsed) {
+  const Machine machine{.gpus = 2, .cores = 8, .pretended = true};
+  EXPECT_THAT(choose_launch({}, {.global_batch = 64}, machine).warning, HasSubstr("GPUs of this run are pretended"));
+  EXPECT_EQ(choose_launch({.device = Device::kCpu}, {.global_batch = 64}, machine).warning, "");
+}
+
 TEST(LaunchChoice, ABatchSmallerThanTheWorkersIsRefused) {
   EXPECT_THAT(refusal({.workers = 4}, {.global_batch = 3}, {.gpus = 0, .cores = 8}),
               HasSubstr("trainer.global_batch: 3 samples for 4"));

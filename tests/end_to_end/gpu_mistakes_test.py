@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GPUs that cannot be used, on machines without one: a made driver (fake_driver.cpp) says what a launcher asks for."""
+"""GPUs that cannot be used: pretend ones (tests/pretend_gpu), whose driver says what a launcher asks for."""
 
 import os
 import pathlib
@@ -9,48 +9,50 @@ import unittest
 
 from command import DDPRUN, SMALL, CommandTest
 
-DRIVER = pathlib.Path(os.environ["DDPRUN_FAKE_DRIVER"])
-BACKEND = DDPRUN.parents[1] / "lib/ddprun/backends/cuda.so"
+RUN = pathlib.Path(__file__).resolve().parents[1] / "pretend_gpu/run"
 QUICK = [word for word in SMALL if not word.startswith("launch.device")] + ["model=mlp", "trainer.max_steps=2"]
 
 
 class GpuMistakes(CommandTest):
-    def with_driver(self, **values):
-        path = os.pathsep.join(filter(None, (str(DRIVER), os.environ.get("LD_LIBRARY_PATH"))))
-        return {"LD_LIBRARY_PATH": path, **{f"FAKE_DRIVER_{name.upper()}": str(value) for name, value in values.items()}}
+    def environment(self, changes=None):
+        return super().environment({"PRETEND_LIBRARIES": os.environ["PRETEND_LIBRARIES"], "PRETEND_GPUS": "1"} | (changes or {}))
+
+    def start_program(self, *command, **options):
+        return super().start_program(RUN, *command, **options)
 
     def test_a_driver_that_is_too_old_is_told_before_anything_starts(self):
-        told = self.assert_refused(*QUICK, env=self.with_driver(cuda=12040))
+        old = {"PRETEND_DRIVER": "12040"}
+        told = self.assert_refused(*QUICK, env=old)
         for words in ("CUDA 12.4", "CUDA 13.0", "driver 580 or newer", "launch.device=cpu"):
             self.assertIn(words, told)
-        self.ddprun(*QUICK, "launch.device=cpu", env=self.with_driver(cuda=12040))
+        self.ddprun(*QUICK, "launch.device=cpu", env=old)
 
     def test_a_gpu_that_is_too_old_is_named(self):
-        told = self.assert_refused(*QUICK, env=self.with_driver(capability=70))
-        self.assertIn("GPU 0 (Fake GPU 0) has compute capability 7.0", told)
+        told = self.assert_refused(*QUICK, env={"PRETEND_CAPABILITY": "70"})
+        self.assertIn("GPU 0 (Pretend GPU) has compute capability 7.0", told)
 
     def test_fewer_gpus_than_workers(self):
-        self.assertIn("3 workers for 2 GPUs", self.assert_refused(*QUICK, "launch.workers=3", env=self.with_driver(gpus=2)))
+        self.assertIn("3 workers for 2 GPUs", self.assert_refused(*QUICK, "launch.workers=3", env={"PRETEND_GPUS": "2"}))
 
     def test_a_driver_that_does_not_start_is_told_with_its_reason(self):
-        told = self.assert_refused(*QUICK, "launch.device=cuda", env=self.with_driver(init=802))
+        unready = {"PRETEND_FAIL": "cuInit:1:802"}
+        told = self.assert_refused(*QUICK, "launch.device=cuda", env=unready)
         self.assertIn("system not yet initialized", told)
-        running = self.ddprun(*QUICK, env=self.with_driver(init=802))
+        running = self.ddprun(*QUICK, env=unready)
         self.assertIn("so this run is on the CPU: system not yet initialized", running.err())
 
-    @unittest.skipUnless(BACKEND.exists(), "built without CUDA")
     def test_gpus_that_cuda_itself_cannot_use_are_told_in_its_words(self):
-        running = self.ddprun(*QUICK, "run.dir=run", env=self.with_driver(), code=2)
+        running = self.ddprun(*QUICK, "run.dir=run", env={"PRETEND_FAIL": "cudaGetDeviceCount:1:3"}, code=2)
         self.assertIn("launch.device: CUDA cannot use the GPUs: ", running.err())
         self.assertNotIn("Exception raised from", running.err())
 
     def test_a_missing_nccl_library_is_named(self):
         program = self.program_with_backend_for("libnccl.so.99")
-        running = self.start_program(program, *QUICK, "run.dir=run", env=self.with_driver())
+        running = self.start_program(program, *QUICK, "run.dir=run")
         self.assertEqual(running.wait(), 2, running.text())
         self.assertRegex(running.err(), r"launch.device: .*libnccl\.so\.99.*LibTorch")
         (program.parents[1] / "lib/ddprun/backends/cuda.so").unlink()
-        running = self.start_program(program, *QUICK, "run.dir=other", env=self.with_driver())
+        running = self.start_program(program, *QUICK, "run.dir=other")
         self.assertEqual(running.wait(), 2, running.text())
         self.assertIn("without CUDA", running.err())
 

@@ -6,9 +6,12 @@
 #include "data/loader.h"
 #include "imaging/image_batcher.h"
 #include "imaging/pictures.h"
+#include "metrics/packed.h"
 #include "metrics/profiler.h"
 #include "support/toy.h"
 #include "train/data_parallel.h"
+
+#include <ddprun/objective.h>
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -18,10 +21,13 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -46,6 +52,28 @@ TEST_F(Gpu, NcclWithOneRankSumsAndBroadcasts) {
   group->broadcast(values)->wait();
   backend_->synchronize();
   EXPECT_TRUE(at::equal(values[0].cpu(), at::arange(1000, at::kFloat)));
+}
+
+TEST_F(Gpu, PacksNumbersOfEveryTypeAsTheCpuDoes) {
+  std::vector<at::Tensor> numbers;
+  for (int i = 0; i < 700; ++i) {  // more than one kernel takes
+    const auto number = torch::tensor(i + 0.25, at::kDouble);
+    numbers.push_back(number.to(std::array{at::kFloat, at::kDouble, at::kLong, at::kBFloat16}[i % 4]));
+  }
+  auto there = numbers;
+  for (auto& number : there) number = number.to(backend_->device());
+  EXPECT_TRUE(at::equal(packed(there).cpu(), packed(numbers)));
+}
+
+TEST_F(Gpu, CountsTheCorrectAsTheCpuDoes) {
+  for (const auto& [rows, classes] : {std::pair(1, 1), {3, 2}, {256, 10}, {1000, 7}, {300, 1024}, {40, 2000}}) {
+    auto scores = at::randint(4, {classes, rows}, at::kFloat).t();  // many are equal, and no row is contiguous
+    if (rows > 2) scores.diagonal().masked_fill_(at::rand({std::min(rows, classes)}).lt(0.3), NAN);
+    const auto target = at::randint(-1, std::min(classes, 3), {rows}, at::kLong);
+    const auto there = count_correct(scores.to(backend_->device()), target.to(backend_->device()));
+    EXPECT_EQ(there.scalar_type(), at::kLong);
+    EXPECT_EQ(there.item<int64_t>(), count_correct(scores, target).item<int64_t>()) << rows << " x " << classes;
+  }
 }
 
 TEST_F(Gpu, BatchesArriveOnTheGpuAsTheCpuSeesThem) {

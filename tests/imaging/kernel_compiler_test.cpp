@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -27,25 +28,27 @@ std::set<std::filesystem::path> folders_of(const std::string& beginning) {
 
 TEST(KernelCompiler, CompilesForEachGenerationOfGpus) {
   for (const auto* architecture : {"sm_80", "sm_90", "sm_100"}) {
-    const auto code = compile_image_kernel(architecture);
-    EXPECT_THAT(code, testing::StartsWith("\x7F"
-                                          "ELF"))
-        << architecture;
-    EXPECT_THAT(code, testing::HasSubstr("make_images_float")) << architecture;
-    EXPECT_THAT(code, testing::HasSubstr("make_images_bfloat16")) << architecture;
+    for (const auto& [source, name] :
+         {std::pair(kImageKernel, "make_images_float"), {kNumberKernels, "pack_numbers"}}) {
+      const auto code = compile_kernels(source, architecture);
+      EXPECT_THAT(code, testing::StartsWith("\x7F"
+                                            "ELF"))
+          << architecture;
+      EXPECT_THAT(code, testing::HasSubstr(name)) << architecture;
+    }
   }
 }
 
 // A machine without a CUDA toolkit has no others.
 TEST(KernelCompiler, HasItsPartsFromOnePlace) {
   load_kernel_compiler();
-  compile_image_kernel("sm_90");
+  compile_kernels(kImageKernel, "sm_90");
   EXPECT_EQ(folders_of("libnvrtc.so").size(), 1);
   EXPECT_EQ(folders_of("libnvrtc-builtins"), folders_of("libnvrtc.so"));
 }
 
 TEST(KernelCompiler, TellsOfAnUnknownGpu) {
-  const auto error = error_of([&] { compile_image_kernel("sm_1"); });
+  const auto error = error_of([&] { compile_kernels(kImageKernel, "sm_1"); });
   EXPECT_THAT(error, testing::HasSubstr("sm_1"));
 }
 

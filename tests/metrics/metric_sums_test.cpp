@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/metric_sums.h"
 
+#include "metrics/packed.h"
 #include "support/ranks.h"
 
 #include <ddprun/error.h>
@@ -136,13 +137,17 @@ TEST(MetricSums, NamesThatRowsCannotHaveAreRefusedWithTheReason) {
   }
 }
 
+TEST(Packed, HasNumbersOfEveryType) {
+  const auto numbers = packed({torch::tensor(0.5F), torch::tensor(1e300, at::kDouble), torch::tensor(int64_t{1} << 40),
+                               torch::tensor(true), torch::tensor(3., at::kBFloat16)});
+  EXPECT_TRUE(at::equal(numbers, torch::tensor({0.5, 1e300, 0x1p40, 1., 3.}, at::kDouble)));
+  EXPECT_EQ(packed({}).numel(), 0);
+}
+
 TEST(MetricSums, ArePackedIntoOneTensorAndTakenOutOfAnother) {
   MetricSums sums;
   sums.add({.loss = torch::tensor(2.0F), .metrics = {{.name = "hits", .sum = torch::tensor(3), .count = 4}}}, 4);
-  auto packed = sums.packed(at::kCPU);
-  packed.mul_(2);
-  const auto others = sums.with(packed, at::kCPU);
-  packed.zero_();  // they have copies of their own
+  const auto others = sums.with(2 * packed(sums.scalars(at::kCPU)), at::kCPU);
   EXPECT_TRUE(at::equal(sums.numbers(), torch::tensor({{8.0, 3.0}, {4.0, 4.0}}, at::kDouble)));
   EXPECT_TRUE(at::equal(others.numbers(), torch::tensor({{16.0, 6.0}, {4.0, 4.0}}, at::kDouble)));
   EXPECT_TRUE(sums.alike(others));

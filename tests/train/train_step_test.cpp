@@ -415,6 +415,20 @@ TEST(OutOfMemory, OfAnEvaluationNamesItsOwnKey) {
   EXPECT_THAT(error, ::testing::HasSubstr("trainer.eval_batch=4"));
 }
 
+TEST(OutOfMemory, NeverAdvisesWhatIsSetAlready) {
+  TrainerConfig config;
+  const auto advice = [&](int64_t micro_batch, int64_t found = 0) {
+    config.micro_batch = micro_batch;
+    return advice_for_steps(config, found);
+  };
+  EXPECT_THAT(advice(0), ::testing::HasSubstr("trainer.micro_batch=auto"));
+  EXPECT_THAT(advice(8), ::testing::HasSubstr("trainer.micro_batch=4,"));
+  EXPECT_THAT(advice(TrainerConfig::kAutoMicroBatch, 8), ::testing::HasSubstr("trainer.micro_batch=4,"));
+  for (const auto& none :
+       {advice(1), advice(TrainerConfig::kAutoMicroBatch), advice(TrainerConfig::kAutoMicroBatch, 1)})
+    EXPECT_THAT(none, ::testing::Not(::testing::HasSubstr("micro_batch")));
+}
+
 TEST(OutOfMemory, KeepsTheAdviceOfTheNearestPlace) {
   const auto inner = [] { throw std::bad_alloc(); };
   const auto at = [](const std::string& place, const std::string& advice, const auto& work) {

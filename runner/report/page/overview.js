@@ -108,6 +108,12 @@ function tiles(run) {
   return element('div', {class: 'tiles'}, facts.filter(([, value]) => value).map(([name, value]) => tile(name, value)));
 }
 
+function pretendedNotice(run) {
+  if (!run.environment || !run.environment.pretended_gpus) return null;
+  return element('div', {class: 'notice'}, element('b', {}, 'The GPUs of this run were pretended'),
+    ' It computed on the CPU: its speeds and its memory mean nothing.');
+}
+
 function problemList(run) {
   if (run.problems.length === 0) return null;
   return element('div', {class: 'notice'}, element('b', {}, 'Not all of this run could be read'),
@@ -123,7 +129,7 @@ function runHead(run) {
     run.reason ? element('p', {class: run.status === 'failed' ? 'bad' : ''}, run.reason) : null,
     run.last_words.length > 0 ? element('pre', {}, run.last_words.join('\n')) : null,
     tiles(run),
-    problemList(run),
+    pretendedNotice(run), problemList(run),
   ];
 }
 

@@ -34,7 +34,7 @@ def parse_arguments(words=None):
     add("--python", help="a Python with torch 2.11.0; nothing is set up or downloaded then")
     add("--build", default=str(build.ROOT / "build/gpu_check"), help="build folder, with --python")
     add("--program", help="check this ddprun instead of building one")
-    add("--rehearse", action="store_true", help="try this script on the CPU")
+    add("--rehearse", action="store_true", help="try this script with little to train, on pretend GPUs (tests/pretend_gpu/run) or on the CPU")
     options = parser.parse_args(words)
     check_names(parser, options)
     if options.python:  # peers are started in folders of their own; a link is the Python of a virtual environment

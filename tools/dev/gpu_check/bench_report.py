@@ -81,7 +81,7 @@ def in_words(about, bench):
     host, versions = about["machine"], bench.versions if bench else {}
     gpus = ", ".join(f"{gpu['name']} (driver {gpu['driver']})" for gpu in host["gpus"]) or "no GPU"
     software = ", ".join(f"{name} {versions[name]}" for name in ("torch", "cuda", "cudnn", "torchvision") if versions.get(name))
-    rehearsal = " A REHEARSAL on the CPU with a few steps of small networks: no figure means anything." if about["rehearsal"] else ""
+    rehearsal = " A REHEARSAL with a few steps of small networks: no figure means anything." if about["rehearsal"] else ""
     load = " ".join(host["load_at_start"])
     return (
         f"{about['date']}, {gpus}, {host['cores']} cores of {host['cpu']}, load {load} at the start; {software or 'no torch'}: "

@@ -30,6 +30,7 @@ PARTS = {
     1: [
         Check(models.backend_loads, 60),
         Check(machine.gpu_tests, 200),
+        Check(machine.cuda_rules, 60),
         Check(models.models("fp32"), 120),
         Check(models.models("bf16"), 120),
         Check(ranks.nccl_losses, 60),

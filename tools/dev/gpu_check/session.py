@@ -105,7 +105,7 @@ class Session:
         self.results.add(name, word, detail, self._clock() - began, [self._folder / "bench"])
 
     def start_bench(self):
-        device = "cpu" if self.options.rehearse else "cuda"
+        device = "cuda" if self._gpus else "cpu"
         made = bench.make(self._program, device, self._folder / "bench", self.options)
         self.results.bench = made
         made.start_peers()

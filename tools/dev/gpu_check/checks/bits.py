@@ -40,7 +40,7 @@ def same_bits(context):
 
 def everything_resumes(context):
     """fp16 with accumulation, clipping, EMA and a schedule: killed and resumed, the same bits"""
-    precision = [] if context.rehearse else ["trainer.precision=fp16"]
+    precision = ["trainer.precision=fp16"] if context.gpus else []
     return same_bits_after_a_kill(context, "everything", [*precision, "trainer.micro_batch=24", "trainer.clip_norm=1",
                                   "trainer.ema_decay=0.99", "schedule={name: cosine, warmup: 20st}"])
 

@@ -25,11 +25,11 @@ class Context:
     def __init__(self, folder, program, gpu_test, environment, gpus, rehearse, python, seconds):
         self.folder = pathlib.Path(folder)  # of this check alone
         self.gpu_test = pathlib.Path(gpu_test)
-        self.gpus = gpus  # names
-        self.rehearse = rehearse
+        self.gpus = gpus  # names; none in a rehearsal on the CPU
+        self.rehearse = rehearse  # with little to train
         self.python = python  # has torch; empty: none is known
         self.deadline = time.monotonic() + seconds - LAST_SECONDS
-        self.ddprun = Ddprun(program, folder, "cpu" if rehearse else "cuda", environment, self.deadline)
+        self.ddprun = Ddprun(program, folder, "cuda" if gpus else "cpu", environment, self.deadline)
 
     def environment(self):
         return {**os.environ, **self.ddprun.environment}

@@ -8,13 +8,15 @@ import time
 from gpu_check.checks.context import SAME, SMALL, Skip
 
 SUITE_SECONDS = 90
+PRETENDED = "Pretend GPU"  # has no CUPTI (tests/pretend_gpu)
+RULES = "Documented/CudaRules"  # the suite of what CUDA's documentation says
 
 
 def gpu_tests(context):
     """the C++ tests that need a GPU, each suite in a process of its own: one that crashes or hangs hides no other"""
     if not context.gpu_test.is_file():
         raise Skip("gpu_test was not built")
-    suites = tests_of(context)
+    suites = {suite: tests for suite, tests in tests_of(context).items() if suite != RULES}
     context.at_once({suite: lambda suite=suite: run_tests(context, f"{suite}.*", suite) for suite in suites}, 3)
     lost = [test for suite, tests in suites.items() for test in tests if test not in outcomes(context, suite)]
     for test in lost:  # of suites that ended early
@@ -28,6 +30,18 @@ def gpu_tests(context):
     assert not failures, "; ".join(f"{test}: {' '.join(why.split())[:300]}" for test, why in failures.items())
     assert context.rehearse or not skipped, f"no GPU was found by {', '.join(skipped)}: cuInit() or cuDeviceGetCount() fails"
     return f"{len(found) - len(skipped)} tests passed, {len(skipped)} skipped, in {len(suites)} suites"
+
+
+def cuda_rules(context):
+    """captures, events and errors are what CUDA's documentation says, from which the pretend GPUs have them: each difference is told"""
+    context.require_gpu()
+    tests = tests_of(context).get(RULES, [])
+    run_tests(context, f"{RULES}.*", RULES)
+    found = outcomes(context, RULES)
+    differences = {test.rpartition("/")[2]: why for test, why in found.items() if why}
+    assert tests and len(found) == len(tests), f"only {len(found)} of {len(tests)} rules were asked for, see {RULES.replace('/', '_')}.txt"
+    assert not differences, "; ".join(f"{rule}: {' '.join(why.split())}" for rule, why in differences.items())
+    return f"{len(found)} rules hold"
 
 
 def tests_of(context):
@@ -77,15 +91,16 @@ def memory_formats(context):
 def out_of_memory(context):
     """a batch beyond the GPU's memory is told with what to change; micro_batch=auto trains it"""
     context.require_gpu()
-    samples = ["dataset.train_size=65536", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet",
-               "model.depth=16", "model.widen_factor=10", "trainer.global_batch=65536", "trainer.max_steps=1"]
-    _, process = context.ddprun.start("oom", "digits", samples)
+    batch, widen, environment = (512, 1, {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}) if context.rehearse else (65536, 10, {})
+    samples = [f"dataset.train_size={batch}", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet",
+               "model.depth=16", f"model.widen_factor={widen}", f"trainer.global_batch={batch}", "trainer.max_steps=1"]
+    _, process = context.ddprun.start("oom", "digits", samples, environment)
     status = context.ddprun.status(process, "oom")
     text = context.ddprun.output("oom")
     assert status == 1 and "trainer.micro_batch=auto" in text, f"exit code {status}: {text[-300:]}"
-    context.train("oom_auto", [*samples, "trainer.micro_batch=auto"])
+    context.train("oom_auto", [*samples, "trainer.micro_batch=auto"], environment=environment)
     found = re.search(r"auto found (\d+) samples", context.ddprun.output("oom_auto"))
-    return f"auto found {found.group(1)} samples of 65536" if found else "65536 samples fit at once"
+    return f"auto found {found.group(1)} samples of {batch}" if found else f"{batch} samples fit at once"
 
 
 def measures(context):
@@ -106,7 +121,7 @@ def measures(context):
     text += f"; {run.summary()['peak_rss_bytes'] / 1e6:,.0f} MB resident"
     if not context.gpus:
         return text
-    assert any(event.get("cat") == "kernel" for event in events), "the trace has no kernel"
+    assert context.gpus[0] == PRETENDED or any(event.get("cat") == "kernel" for event in events), "the trace has no kernel"
     assert row["gpu_memory_bytes"] > 1e6, f"{row}"
     assert 0 <= row["gpu_percent"] <= 100, f"{row}"
     return f"{text}; {row['gpu_memory_bytes'] / 1e6:.0f} MB on the GPU, {row['gpu_percent']:.0f} % busy"

@@ -52,7 +52,7 @@ def backend_loads(context):
     found = re.search(r"\d+ workers? on (.*)", context.ddprun.output("backend"))
     assert found, "the console does not say where it trains"
     where = found.group(1).strip()
-    assert (where == "cpu") == context.rehearse, f"it trained on {where}"
+    assert (where == "cpu") == (not context.gpus), f"it trained on {where}"
     return where
 
 
@@ -69,7 +69,7 @@ def digits_accuracy(context):
 def gan_paints(context):
     """gan: 100 steps in float32 and bf16 keep both players' losses finite, and each evaluation paints"""
     steps = 5 if context.rehearse else 100
-    precisions = ("fp32",) if context.rehearse else ("fp32", "bf16")
+    precisions = ("fp32", "bf16") if context.gpus else ("fp32",)
     runs = context.train_at_once({f"gan_{precision}": ["trainer=reproducible", "trainer.log_every=1", *SMALL,
                                                        f"trainer.max_steps={steps}", f"trainer.precision={precision}"]
                                   for precision in precisions}, "gan")  # fmt: skip
@@ -84,7 +84,7 @@ def class_weights(context):
     """weights of the classes: their losses in replayed steps have the bits of ordinary ones"""
     weights = ",".join(str(1 + number % 3) for number in range(10))
     words = ["model=convnet_bn", *SAME, *DIGITS, f"trainer.max_steps={STEPS}", f"+objective={{class_weights: [{weights}]}}"]
-    if context.rehearse:
+    if not context.gpus:
         return f"loss {context.train('weighted', words).losses()[STEPS]:.3f}"
     runs = context.train_at_once({mode: [*words, f"trainer.cuda_graph={mode}"] for mode in ("on", "off")})
     same(runs["on"], runs["off"])
@@ -97,7 +97,7 @@ def little_memory(context):
     words = ["model=wide_resnet", "model.depth=16", "model.widen_factor=1" if context.rehearse else "model.widen_factor=4", *SAME,
              f"trainer.global_batch={batch}", f"dataset.train_size={steps * batch + batch // 2}", "dataset.val_size=32",
              "dataset.test_size=32", "trainer.eval_batch=32", "trainer.system_metrics_seconds=0.1", "trainer.max_epochs=2"]  # fmt: skip
-    if context.rehearse:
+    if not context.gpus:
         return f"{len(context.train('two_epochs', words).losses())} steps"
     first = context.train("whole_memory", [*words, "trainer.cuda_graph=off", "trainer.max_steps=10"])
     needed = first.rows("system")[-1]["gpu_memory_bytes"]  # when cuDNN has chosen, which takes more
@@ -127,13 +127,13 @@ class Matrix:
     def __init__(self, context, precision):
         self.context = context
         self.precision = precision
-        self.steps = 3 if context.rehearse else STEPS
+        self.steps = STEPS if context.gpus else 3
         self.failures = []
         self.not_run = []
         self.words = []
 
     def run(self):
-        if self.context.rehearse and self.precision == "fp16":
+        if not self.context.gpus and self.precision == "fp16":
             raise Skip(f"{self.precision} needs a GPU")
         self.context.at_once({name: lambda name=name: self.attempt(name) for name in NETWORKS}, most=8)
         text = f"{len(self.words)} passed; " + "; ".join(self.failures or self.words)
@@ -160,7 +160,7 @@ class Matrix:
         same_settings = [word for word in SAME if network.stops_early or word != "~early_stopping"]
         words = [*network.words, *same_settings, "launch.threads=1", f"trainer.max_steps={self.steps}", *self.exported(name)]
         runs = {}
-        for mode in ("",) if self.context.rehearse else ("on", "off"):
+        for mode in ("on", "off") if self.context.gpus else ("",):
             graph = [f"trainer.cuda_graph={mode}"] if mode else []
             settings = [*words, f"trainer.precision={self.precision}", f"trainer.memory_format={layout}", *graph]
             runs[mode] = self.context.train(f"{name}_{layout}_{mode}".rstrip("_"), settings, network.experiment)

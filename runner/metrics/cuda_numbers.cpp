@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The operators of metrics/packed.h and <ddprun/objective.h> on GPUs. Part of the GPU backend's library.
+#include "imaging/cuda_kernels.h"
+#include "imaging/kernel_compiler.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr int kThreads = 256;
+
+// The kernels for one GPU, compiled at their first use.
+struct NumberKernels {
+  explicit NumberKernels(c10::Device device) : kernels(kNumberKernels, device) {}
+
+  CudaKernels kernels;
+  cudaKernel_t pack = kernels.find("pack_numbers"), count_correct = kernels.find("count_correct_float");
+};
+
+const NumberKernels& kernels_of(c10::Device device) {
+  static std::mutex mutex;
+  static auto& made = *new std::map<c10::DeviceIndex, std::unique_ptr<NumberKernels>>;  // until the process ends
+  const std::scoped_lock lock(mutex);
+  auto& kernels = made[device.index()];
+  if (!kernels) kernels = std::make_unique<NumberKernels>(device);
+  return *kernels;
+}
+
+// Matches number_kernels.cu. A kernel's arguments have room for 4 KB.
+struct Numbers {
+  static constexpr int kMost = 320;
+  std::array<const void*, kMost> place;
+  std::array<char, kMost> type;
+};
+
+char type_of(const at::Tensor& number) {
+  switch (number.scalar_type()) {
+    case at::kFloat: return 'f';
+    case at::kDouble: return 'd';
+    case at::kLong: return 'l';
+    default: return 0;
+  }
+}
+
+at::Tensor packed_on_gpu(at::TensorList given) {
+  const auto device = given.front().device();
+  const c10::cuda::CUDAGuard guard(device);
+  std::vector<at::Tensor> numbers(given.begin(), given.end());
+  for (auto& number : numbers) {
+    if (type_of(number) == 0) number = number.to(at::kDouble);
+  }
+  const auto packed = at::empty({static_cast<int64_t>(numbers.size())}, at::TensorOptions(device).dtype(at::kDouble));
+  for (size_t begin = 0; begin < numbers.size(); begin += Numbers::kMost) {
+    Numbers some{};
+    int count = static_cast<int>(std::min<size_t>(Numbers::kMost, numbers.size() - begin));
+    for (int i = 0; i < count; ++i) {
+      const auto& number = numbers[begin + static_cast<size_t>(i)];
+      some.place[static_cast<size_t>(i)] = number.const_data_ptr();
+      some.type[static_cast<size_t>(i)] = type_of(number);
+    }
+    double* out = packed.mutable_data_ptr<double>() + begin;
+    std::array<void*, 3> arguments{&some, &count, &out};
+    launch(kernels_of(device).pack, 1, kThreads, arguments);
+  }
+  return packed;
+}
+
+// Takes [N, C] float scores and [N] int64 targets.
+at::Tensor count_correct_on_gpu(const at::Tensor& scores, const at::Tensor& target) {
+  const c10::cuda::CUDAGuard guard(scores.device());
+  auto correct = at::empty({}, target.options());
+  const auto targets = target.contiguous();
+  long long rows = scores.size(0), row_step = scores.stride(0), class_step = scores.stride(1);
+  int classes = static_cast<int>(scores.size(1));
+  const int64_t blocks = std::min<int64_t>((rows + kThreads - 1) / kThreads, kThreads);
+  if (blocks > 1)
+    C10_CUDA_CHECK(cudaMemsetAsync(correct.mutable_data_ptr(), 0, sizeof(int64_t), c10::cuda::getCurrentCUDAStream()));
+  const void *from = scores.const_data_ptr(), *wanted = targets.const_data_ptr();
+  void* out = correct.mutable_data_ptr();
+  std::array<void*, 7> arguments{&from, &rows, &classes, &row_step, &class_step, &wanted, &out};
+  launch(kernels_of(scores.device()).count_correct, blocks, kThreads, arguments);
+  return correct;
+}
+
+TORCH_LIBRARY_IMPL(ddprun, CUDA, library) {
+  library.impl("packed", packed_on_gpu);
+  library.impl("count_correct", count_correct_on_gpu);
+}
+
+}  // namespace
+}  // namespace ddprun

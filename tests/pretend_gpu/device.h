@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What CUDA C++ needs to be compiled for the host. A block has one thread here, so a kernel must stride by blockDim.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+struct PretendPlace {
+  unsigned x = 0, y = 0, z = 0;
+};
+inline thread_local PretendPlace blockIdx, threadIdx;
+inline thread_local PretendPlace blockDim{1, 1, 1}, gridDim{1, 1, 1};
+
+extern "C" void* pretend_shadow(const void* address);  // libcudart.so.13's
+
+#define __device__
+#define __host__
+#define __global__
+#define __forceinline__ inline
+#define __shared__ static thread_local
+#define __syncthreads()
+#define ddprun_address(pointer) pretend_shadow(pointer)
+template <class Number>
+Number atomicAdd(Number* to, Number value) {  // blocks run one after the other
+  return std::exchange(*to, *to + value);
+}
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+namespace pretend {
+
+// Copies the arguments, as a launch does; pointers become those of the host.
+template <class... Arguments>
+std::function<void(unsigned, unsigned, unsigned)>* bind(void (*kernel)(Arguments...), void** given) {
+  size_t i = 0;
+  std::tuple<std::decay_t<Arguments>...> values{*static_cast<std::decay_t<Arguments>*>(given[i++])...};
+  const auto host = [](auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_pointer_v<Value>) value = static_cast<Value>(pretend_shadow(value));
+  };
+  std::apply([&](auto&... each) { (host(each), ...); }, values);
+  return new std::function<void(unsigned, unsigned, unsigned)>([kernel, values](unsigned x, unsigned y, unsigned z) {
+    gridDim = {x, y, z};
+    for (blockIdx.z = 0; blockIdx.z < z; ++blockIdx.z)
+      for (blockIdx.y = 0; blockIdx.y < y; ++blockIdx.y)
+        for (blockIdx.x = 0; blockIdx.x < x; ++blockIdx.x) std::apply(kernel, values);
+  });
+}
+
+}  // namespace pretend

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""What the launcher refuses, each with one message; and that a run on pretend GPUs cannot be taken for one on real ones."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
+
+from command import DDPRUN, SMALL, CommandTest, summary  # noqa: E402
+
+RUN = pathlib.Path(__file__).resolve().parent / "run"
+LIBRARIES = os.environ["PRETEND_LIBRARIES"]
+QUICK = [*(word for word in SMALL if not word.startswith("launch.device")), "model=mlp", "trainer.max_steps=2"]
+SECONDS = 300
+
+
+class Launcher(CommandTest):
+    def launch(self, *words, code=0, **settings):
+        env = {"PRETEND_LIBRARIES": LIBRARIES} | {f"PRETEND_{name}": value for name, value in settings.items()}
+        running = self.start_program(RUN, *words, env=env)
+        self.assertEqual(running.wait(SECONDS), code, running.text())
+        return running
+
+    def assert_refused(self, told, *words, **settings):
+        running = self.launch(*words, code=2, **settings)
+        self.assertEqual(running.out(), "")
+        self.assertEqual(len(running.err().splitlines()), 1, running.err())
+        self.assertIn(told, running.err())
+
+    def test_what_cannot_be_started_is_told_in_one_line(self):
+        self.assert_refused("expected a command")
+        self.assert_refused("there is no program no-such-program", "no-such-program")
+        self.assert_refused("PRETEND_SHEDULE is not known; expected PRETEND_ and one of: ", "true", SHEDULE="lazy")
+        self.assert_refused("has no libcudart.so.13; `ninja", "true", LIBRARIES=str(self.folder))
+
+    def test_a_setting_that_is_none_is_told_with_what_is_expected(self):
+        for name, value, told in (("SCHEDULE", "late", "expected async, sync or lazy"), ("GPUS", "two", "expected a whole number"),
+                                  ("FAIL", "cudaMalloc", "expected FUNCTION:CALL:WHAT")):  # fmt: skip
+            running = self.start_program(RUN, DDPRUN, *QUICK, env={"PRETEND_LIBRARIES": LIBRARIES, f"PRETEND_{name}": value})
+            self.assertNotEqual(running.wait(SECONDS), 0, running.text())
+            self.assertIn(told, running.err())
+
+    def test_another_torch_is_refused_by_name(self):
+        python = self.folder / "python3"
+        python.write_text("#!/bin/sh\necho 2.10.0\n")
+        python.chmod(0o755)
+        self.assert_refused(f"{python} has torch 2.10.0, and the pretend GPUs were built for ", str(python))
+
+    def test_a_program_that_asks_for_no_gpu_is_told_so(self):
+        self.assertIn("has asked for no GPU", self.launch(sys.executable, "-c", "").err())
+        self.assertNotIn("has asked for no GPU", self.launch(DDPRUN, "check", *QUICK).err())
+
+    def test_a_function_that_is_not_pretended_is_named(self):
+        code = "import ctypes; ctypes.CDLL('libcudart.so.13').cudaDeviceGetLimit(); print('went on')"
+        running = self.launch(sys.executable, "-c", code)
+        self.assertIn("not pretended: cudaDeviceGetLimit", running.err())
+        self.assertIn("went on", running.out())
+        self.assertNotIn("went on", self.launch(sys.executable, "-c", code, code=-6, STRICT="1").out())
+
+    def test_a_run_says_that_its_gpus_are_pretended(self):
+        running = self.launch(DDPRUN, *QUICK, "run.dir=run", GPUS="1")
+        self.assertIn("GPUs of this run are pretended", "".join(running.err().splitlines(keepends=True)[:3]))
+        run = self.folder / "run"
+        self.assertTrue(summary(run)["pretended_gpus"])
+        self.assertTrue(json.loads((run / "environment.json").read_text())["pretended_gpus"])
+        self.assertEqual(summary(run)["ranks"][0]["device"], "cuda:0, Pretend GPU, 2 GiB")
+        self.ddprun("report", run)
+        self.assertIn("GPUs of this run were pretended", (run / "report.html").read_text())
+
+    def test_a_run_without_them_says_nothing_of_them(self):
+        self.ddprun(*QUICK, "launch.device=cpu", "run.dir=run")
+        self.assertNotIn("pretended_gpus", summary(self.folder / "run"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Runs on pretend GPUs (README.md) end as runs on the CPU do, bit for bit, and resume as they do.
+
+What is compared has its numbers from the same kernels on both, so a difference comes from what surrounds them: streams, graphs, pinned memory,
+NCCL. Hence no dropout, whose numbers each device draws from its own generator, one memory format for both, and learning rates that are powers of
+two: on a GPU they are tensors of float32. Half precision, whose kernels differ, is compared with its own steps without graphs."""
+
+import json
+import os
+import signal
+import unittest
+
+import torch
+from on_gpus import DIGITS, SECONDS, PretendGpuTest
+from torch import nn
+
+from command import all_rows
+from eager import Training
+
+ONE_EPOCH = [*(word for word in DIGITS if not word.startswith("trainer.max_epochs")), "trainer.max_epochs=1", "dataset.train_size=1250"]
+BATCH_NORM = [*ONE_EPOCH, "model=convnet_bn"]
+
+
+class SameBits(PretendGpuTest):
+    def assert_same_bits(self, *words, workers=1, files=("model",), schedule="async", on_gpu=()):
+        words = [*words, f"launch.workers={workers}"]
+        on_cpu = self.start(*words, "run.dir=cpu", "launch.device=cpu")
+        self.on_gpus(*words, "run.dir=gpu", "launch.device=cuda", *on_gpu, env={"PRETEND_SCHEDULE": schedule})
+        self.assertEqual(on_cpu.wait(SECONDS), 0, on_cpu.text())
+        for name in files:
+            self.assertEqual(self.kept("cpu", name), self.kept("gpu", name))
+        self.assert_replayed("gpu")
+
+    def test_mlp_with_all_that_surrounds_a_step(self):
+        self.assert_same_bits(*DIGITS, "model=mlp", "optimizer=adamw", f"optimizer.lr={2**-10}", "trainer.clip_norm=0.5", "trainer.micro_batch=16",
+                              "trainer.ema_decay=0.9", workers=2, files=("model", "ema"), schedule="lazy")
+
+    def test_mixed_samples_an_unfrozen_layer_a_callback_that_reads_and_an_optimizer_that_is_not_fused(self):
+        """Muon's iterations are in bf16 on GPUs, unless it is told otherwise."""
+        self.assert_same_bits(*DIGITS, "dataset.train_size=1250", "model=mlp", "optimizer=muon", "optimizer.precision=fp32",
+                              f"optimizer.lr={2**-6}", f"optimizer.others_lr={2**-6}", "trainer.mixup=0.2", f"+callbacks=[{os.environ['LOSS_READER']}]",
+                              "+pretrained={freeze: ['hidden1.*'], unfreeze: {1ep: '*'}}", schedule="lazy")
+        losses = [[line for line in (self.folder / run / "logs/rank_0.log").read_text().splitlines() if "loss_reader: " in line]
+                  for run in ("cpu", "gpu")]
+        self.assertEqual(len(losses[0]), 40)
+        self.assertEqual(*losses)
+
+    def test_batch_norm_and_sgd(self):
+        self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9")
+
+    def test_resnet(self):
+        self.assert_same_bits(*DIGITS, "model=resnet", "dataset.train_size=60", "dataset.val_size=8", "dataset.test_size=8",
+                              "trainer.global_batch=4", "trainer.max_epochs=1")
+
+    def test_transformer(self):
+        self.assert_same_bits("experiments/text.yaml", "model.layers=1", "model.width=16", "model.heads=2", "dataset.context=16", "~schedule",
+                              f"optimizer.lr={2**-8}", "launch.threads=1", "trainer.max_steps=18", workers=2)
+
+    def test_exported_network(self):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 10))
+        training = Training(network, ["1x8x8"], self.folder)
+        training.export(check=False)
+        training.experiment()
+        self.assert_same_bits("net.yaml", "launch.threads=1", "trainer.memory_format=channels_first")
+
+    def test_killed_at_a_replay_it_resumes_with_the_same_bits(self):
+        words = [*BATCH_NORM, "launch.workers=4", "checkpoint.every=8st", "launch.device=cuda"]
+        self.on_gpus(*words, "run.dir=whole")
+        self.assert_replayed("whole")
+        killed = self.start_on_gpus(*words, "run.dir=cut", env={"PRETEND_FAIL": "cudaGraphLaunch:5:kill", "PRETEND_FAIL_DEVICE": "1"})
+        self.assertEqual(killed.wait(SECONDS), 128 + signal.SIGKILL, killed.text())
+        self.assertIn("rank 1 failed first: killed by SIGKILL", killed.err())
+        self.assert_nothing_left()
+        resumed = self.on_gpus("resume", "cut")
+        self.assertRegex(resumed.out(), r"resumed at step (8|16)\n")  # the last save may have been under way
+        self.assertEqual(self.kept("whole"), self.kept("cut"))
+
+    def test_half_precision_with_its_scaler_a_profile_and_histograms_has_the_bits_of_steps_without_graphs(self):
+        """What is profiled or drawn is computed operator by operator, between replayed steps. The first scale overflows."""
+        for precision in ("fp16", "bf16"):
+            words = [*ONE_EPOCH, "model=mlp", "launch.device=cuda", f"trainer.precision={precision}", f"trainer.loss_scale={2.0**28}"]
+            self.on_gpus(*words, f"run.dir={precision}", "+profile={steps: 15..16}", "+histograms={every: 5st}")
+            self.on_gpus(*words, f"run.dir={precision}_plain", "trainer.cuda_graph=off")
+            self.assert_replayed(precision)
+            self.assertEqual(self.kept(precision), self.kept(f"{precision}_plain"))
+            trace = json.loads((self.folder / precision / "profile/rank_0_steps_15_16.json").read_text())
+            self.assertEqual(sum(event["name"] == "forward" for event in trace["traceEvents"] if event.get("cat") == "user_annotation"), 2)
+        self.assertGreater(max(row.get("overflows", 0) for row in all_rows(self.folder / "fp16")), 0)
+
+    def losses(self, name, *words):
+        self.on_gpus(*ONE_EPOCH, "trainer.log_every=1", "trainer.max_steps=4", *words, f"run.dir={name}")
+        return [row["loss"] for row in all_rows(self.folder / name) if row["split"] == "train"]
+
+    def assert_near(self, losses, others):
+        self.assertEqual(len(losses), len(others))
+        for loss, other in zip(losses, others):
+            self.assertAlmostEqual(loss, other, delta=1e-5 * max(1, other))
+
+    def test_several_gpus_in_one_process_and_batch_norm_over_all_ranks_learn_as_one_gpu_does(self):
+        for model, words in {"mlp": "trainer.strategy=dp", "convnet_bn": "trainer.sync_batchnorm=true"}.items():
+            alone = self.losses(f"{model}_alone", f"model={model}", "launch.device=cuda", "launch.workers=1")
+            self.assert_near(alone, self.losses(f"{model}_4", f"model={model}", "launch.device=cuda", words))
+
+    def test_find_lr_draws_the_curve_of_the_cpu(self):
+        words = [*ONE_EPOCH, "model=mlp", "--steps=30"]
+        self.ddprun("find-lr", *words, "run.dir=cpu", "launch.device=cpu")
+        self.on_gpus("find-lr", *words, "run.dir=gpu", "launch.device=cuda")
+        self.assert_near(*([row["loss"] for row in all_rows(self.folder / run) if row["split"] == "train"] for run in ("cpu", "gpu")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -7,12 +7,12 @@ import pathlib
 import signal
 import sys
 
-from suite import (allocator, beside_python, evaluation, exported, job, loader, logging, machine, operations, own_operators, peers, process,
+from suite import (allocator, beside_python, evaluation, exported, job, loader, logging, machine, operations, peers, process,
                    saving, scaling, start, survival, sweep, training, worker_overhead, workers)  # fmt: skip
 
 TABLES = {"beside_python": beside_python, "training": training, "exported": exported, "job": job, "start": start, "evaluation": evaluation,
           "loader": loader, "workers": workers, "worker_overhead": worker_overhead, "operations": operations,
-          "own_operators": own_operators, "allocator": allocator, "saving": saving,
+          "allocator": allocator, "saving": saving,
           "logging": logging, "survival": survival, "scaling": scaling, "sweep": sweep}  # fmt: skip
 MODELS = ["convnet_bn", "convnet"]
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -53,7 +53,6 @@ def make_parser(cores):
         default=os.environ.get("DDPRUN_PROGRAM", ROOT / "build/release/bin/ddprun"),
         help="the ddprun to measure",
     )
-    add("--before", metavar="PROGRAM", help="own_operators: another ddprun to compare with")
     return parser
 
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""What ddprun itself adds to a training step on a GPU, beside the model's and the optimizer's operators: little, and nothing that waits."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+
+from step_counts import NETWORKS, summed, training
+
+# The batch is gathered, what may not be finite is looked at, the correct are counted, and all numbers are brought together for the host.
+OWN = {"make_images_float", "aten::_foreach_norm.Scalar", "count_correct_float", "pack_numbers"}
+
+
+class StepCounts(unittest.TestCase):
+    def counts(self, graph):
+        os.environ["PRETEND_SCHEDULE"] = "sync"  # a host that waits has not looked whether it must
+        with tempfile.TemporaryDirectory() as folder:
+            return training(NETWORKS["convnet_bn"], graph, pathlib.Path(folder) / graph)
+
+    def assert_nothing_waits(self, counts):
+        self.assertEqual(summed(counts, "host_wait"), 0)
+        self.assertEqual(summed(counts, "copy", "pageable"), 0)
+        self.assertEqual(summed(counts, "allocate"), 0)
+
+    def test_an_ordinary_step(self):
+        counts = self.counts("off")
+        self.assert_nothing_waits(counts)
+        self.assertEqual({name: counts["launch", name] for name in OWN}, dict.fromkeys(OWN, 1))
+        others = {name for kind, name in counts if kind == "launch"} - OWN
+        self.assertFalse(others & {"aten::cat", "aten::stack", "aten::eq.Tensor", "aten::max.dim", "aten::add.Tensor", "aten::zero_"}, others)
+
+    def test_a_replayed_step(self):
+        counts = self.counts("on")
+        self.assert_nothing_waits(counts)
+        self.assertEqual(summed(counts, "graph"), 1)
+        self.assertEqual({name for kind, name in counts if kind == "launch"}, {"make_images_float"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -200,7 +200,7 @@ class PythonData(CommandTest):
                     "dataset.timeout_seconds=60")  # fmt: skip
 
     def test_mistakes_are_found_before_the_first_step(self):
-        for words, said in ((("dataset.class=Dat",), "data.py: Dat: it has no class Dat"), (("dataset.file=no.py",), "no.py: no such file"),
+        for words, said in ((("dataset.class=Dat",), "data.py: Dat: it has no class Dat"), (("dataset.file=no.py",), "no.py: no such file"), (("dataset.file=data.yaml",), "expected a Python file, whose name ends in .py"),
                             (("dataset.arguments.scale=3",), r"data.py: Data: data.py:\d+: AssertionError"),
                             (("dataset.class=Unnamed",), "needs the attribute `classes`"),
                             (("dataset.class=Spelled",), "classes is 'ab', expected how many there are, or a list of their names"),

@@ -58,6 +58,8 @@ class Samples:
         sys.path.insert(0, folder)
         name = os.path.splitext(self.file)[0]
         spec = importlib.util.spec_from_file_location(name, plan["file"])
+        if spec is None:
+            raise Mistake("expected a Python file, whose name ends in .py")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)

@@ -44,7 +44,8 @@ const char* describe_state(char state) {
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost) {
   std::vector<const WorkerEnd*> still;
   for (const auto& worker : end.workers) {
-    if (worker.stall && !worker.failure) still.push_back(&worker);
+    const bool may_stall = worker.stall && worker.stall->activity != Activity::kStarting;  // which may take long
+    if (may_stall && !worker.failure) still.push_back(&worker);
   }
   if (still.empty()) return std::nullopt;
   const auto by_place = [](const WorkerEnd* a, const WorkerEnd* b) { return place(*a->stall) < place(*b->stall); };

@@ -39,6 +39,12 @@ TEST(HangReport, WhoSavesIsBehindWhoComputes) {
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a has hung"));
 }
 
+TEST(HangReport, WhoStillStartsIsNotBlamed) {
+  const AttemptEnd end{.workers = {standing(0, Activity::kStarting, 0), standing(1, Activity::kConnecting, 0)},
+                       .hung = true};
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a has hung"));
+}
+
 TEST(HangReport, AnEarlierStepIsFurtherBehindThanAnEarlierActivity) {
   const AttemptEnd end{.workers = {standing(0, Activity::kAgreeing, 8), standing(1, Activity::kComputing, 7)},
                        .hung = true};

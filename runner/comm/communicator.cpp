@@ -6,6 +6,7 @@
 #include "comm/device_backend.h"
 #include "comm/gpu_connection.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -123,6 +124,9 @@ void Communicator::sum(at::Tensor& values) {
 PendingSum Communicator::start_sum(at::Tensor values) {
   if (!is_distributed()) return {std::move(values), {}};
   std::vector<at::Tensor> tensors{values};
+  // A profile must not see it: Gloo's thread would write the sum's end into a profile that may be over and freed by
+  // then.
+  const at::DisableRecordFunctionGuard unobserved;
   auto work = guarded("all-reduce", [&] { return group_->allreduce(tensors); });
   return {std::move(values), [work] { guarded("all-reduce", [&] { return work->wait(); }); }};
 }

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -39,6 +40,7 @@ std::atomic<int> asked_event = -1;
 
 // Set before the handlers are installed, and never again.
 std::string prefix, failure_file, failure_begin, failure_begin_internal, failure_begin_lost, answer_file, answer_draft;
+std::terminate_handler terminate_as_before = nullptr;
 bool refuses_exit = false, exit_ends_nothing = false;
 pid_t refuser = 0;  // what a plugin forks may end as it likes
 
@@ -69,6 +71,29 @@ bool watches_nccl() {
   ::prctl(PR_GET_NAME, name.data());
   constexpr std::string_view kWatchers = "pt_nccl_";
   return kWatchers.compare(0, kWatchers.size(), name.data(), kWatchers.size()) == 0;
+}
+
+std::string watchers_error = "NCCL's watchdog ended the process, for another rank or for an error of NCCL";
+
+// Keeps what c10d's watchers end the process for, "[PG ID 0 ...] Process group watchdog thread terminated with
+// exception: CUDA error: unspecified launch failure", as text for JSON; then goes on as before.
+[[noreturn]] void end_by_exception() {
+  if (const auto error = std::current_exception(); error && watches_nccl()) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& known) {
+      std::string_view text = known.what();
+      constexpr std::string_view kBefore = "terminated with exception: ";
+      if (const auto at = text.find(kBefore); at != text.npos) text.remove_prefix(at + kBefore.size());
+      watchers_error += ": ";
+      watchers_error += text.substr(0, text.find('\n'));
+      std::ranges::replace_if(
+          watchers_error, [](char c) { return c == '"' || c == '\\' || (c >= 0 && c < ' '); }, '\'');
+    } catch (...) {
+    }
+  }
+  terminate_as_before();
+  std::abort();
 }
 
 // Writes the call stack. It is inlined, since the frames to skip are the caller's own.
@@ -144,8 +169,7 @@ void end_report(int) {
   ::alarm(kReportSeconds);
   const auto* doing = current_op;
   if (signal == SIGABRT && watches_nccl()) {
-    tell_launcher(nullptr, failure_begin_lost,
-                  "NCCL's watchdog ended the process, for another rank or for an error of NCCL");
+    tell_launcher(nullptr, failure_begin_lost, watchers_error.c_str());
   } else if (doing != nullptr && doing->section != nullptr) {
     tell_launcher(doing, failure_begin, "");
   }
@@ -208,6 +232,7 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
   failure_begin_internal = begin(FailureKind::kInternal);
   failure_begin_lost = begin(FailureKind::kCommunication);
   load_backtrace();
+  terminate_as_before = std::set_terminate(end_by_exception);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   static std::array<char, kStackBytes> stack;  // of the main thread's handler, since a full stack may be the crash
   const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};

@@ -3,11 +3,14 @@
 
 #include "support/ranks.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <memory>
 
 namespace ddprun {
 namespace {
@@ -46,6 +49,21 @@ TEST(Communicator, BroadcastTextGivesTheFirstRanksToAll) {
     EXPECT_EQ(ranks.broadcast_text(own("rank 0")), "rank 0");
     EXPECT_EQ(ranks.broadcast_text(own("")), "");
   });
+}
+
+TEST(Communicator, ASumUnderWayIsNotPartOfAProfileWhichMayEndBefore) {
+  static std::atomic<int> seen = 0;
+  on_ranks(2, [](Communicator& ranks) {
+    const auto count = [](const at::RecordFunction&) {
+      ++seen;
+      return std::unique_ptr<at::ObserverContext>();
+    };
+    const auto observer =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::USER_SCOPE}));
+    ranks.start_sum(torch::ones({1})).take();
+    at::removeCallback(observer);
+  });
+  EXPECT_EQ(seen, 0);
 }
 
 TEST(Communicator, PendingSumIsThereWhenTaken) {

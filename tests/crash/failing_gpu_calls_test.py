@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Each call of one rank to CUDA and to NCCL fails, never returns, or is its process's last; or it returns well, and the work that it has given
-to the GPU fails or never ends. The run, on pretend GPUs, ends and says which rank did what, leaves nothing behind and its checkpoints whole, and
+to the GPU fails or never ends, once or whenever a graph has it done. Also c10d's watchdog, which asks NCCL and the GPU for errors from a thread of
+its own. The run, on pretend GPUs, ends and says which rank did what, leaves nothing behind and its checkpoints whole, and
 goes on from there to the bits of a run that nothing has disturbed. Or it did without the call, and has these bits at once."""
 
 import collections
@@ -24,13 +25,17 @@ WORDS = [*(word for word in SMALL if not word.startswith("launch.device")), "mod
          "trainer.memory_format=channels_first", "launch.max_restarts=0", f"launch.hang_seconds={HANG_SECONDS}", "launch.timeout_seconds=60"]  # fmt: skip
 OF_CALLS = ("error", "hang", "kill")
 OF_WORK = ("late", "stall")
+WATCHDOG = "pt_nccl_watchdg"  # the thread's name, as much of it as the kernel keeps
 GIVES_WORK = ("cudaGraphLaunch", "cudaMemcpyAsync", "cudaEventRecordWithFlags", "ncclAllReduce", "ncclBcast", "ncclBroadcast")
 
 
 class FailingGpuCalls(CommandTest):
-    def start_run(self, *words, fail=""):
+    def start_run(self, *words, fail="", thread=""):
         settings = {"PRETEND_LIBRARIES": os.environ["PRETEND_LIBRARIES"]}
-        settings |= {"PRETEND_FAIL": fail, "PRETEND_FAIL_DEVICE": DEVICE} if fail else {"PRETEND_TRACE": str(self.folder / "trace")}
+        if fail:
+            settings |= {"PRETEND_FAIL": fail, "PRETEND_FAIL_DEVICE": DEVICE, "PRETEND_FAIL_THREAD": thread}
+        else:
+            settings |= {"PRETEND_TRACE": str(self.folder / "trace")}
         running = self.start_program(RUN, DDPRUN, *words, env=settings)
         running.wait(SECONDS)
         self.assert_nothing_left()
@@ -40,31 +45,41 @@ class FailingGpuCalls(CommandTest):
         return (self.folder / run / "checkpoints/last/model.safetensors").read_bytes()
 
     def calls_of_the_rank(self):
-        """{function: how often the rank has called it}, counted as the fault counts."""
-        counts = []
-        for file in self.folder.glob("trace.*"):
-            lines = (line.split("\t") for line in file.read_text().splitlines())
-            counts.append(collections.Counter(words[1] for words in lines if words[0] == "call" and words[2] == DEVICE))
-        return max(counts, key=lambda calls: calls.total())
+        """The names of all that the rank has called, as the faults count them."""
+        files = [[line.split("\t") for line in file.read_text().splitlines()] for file in self.folder.glob("trace.*")]
+        return max(([words[1] for words in lines if words[0] == "call" and words[2] == DEVICE] for lines in files), key=len)
 
     def faults(self, calls):
         """FUNCTION:CALL:WHAT. Every night the first, the last and one between of each function, in every way; else one of each kind."""
         chance = random.Random(SEED)
         every = {what: [] for what in (*OF_CALLS, *OF_WORK)}
-        for function, count in sorted(calls.items()):
+        for function, count in sorted(collections.Counter(calls).items()):
             for what in (*OF_CALLS, *(OF_WORK if function in GIVES_WORK else ())):
                 numbers = {1, count, chance.randint(1, count)}
                 every[what] += [f"{function}:{number}:{what}" for number in sorted(numbers)]
         return sum(every.values(), []) if NIGHTLY else [chance.choice(faults) for faults in every.values()]
+
+    def faults_of_replays(self, calls):
+        """The last collective that is captured is done by each replay. Every night all, else one."""
+        captured = calls[:len(calls) - calls[::-1].index("cudaStreamEndCapture")].count("ncclAllReduce")
+        faults = [f"{call}:{what}" for call in (f"ncclAllReduce:{captured}", "cudaGraphLaunch:3") for what in OF_WORK]
+        return faults if NIGHTLY else [random.Random(SEED).choice(faults)]
+
+    def faults_of_the_watchdog(self):
+        faults = [f"any:{number}:{what}" for number in (20, 60) for what in ("error", "late", "hang", "kill")]
+        return faults if NIGHTLY else [random.Random(SEED).choice(faults)]
 
     def test_each_call(self):
         undisturbed = self.start_run(*WORDS, "run.dir=whole")
         self.assertEqual(undisturbed.process.returncode, 0, undisturbed.text())
         self.assertEqual(summary(self.folder / "whole")["cuda_graph"], "replayed")
         self.assertEqual(checkpoint_steps(self.folder / "whole"), [10, 20])
-        for number, fault in enumerate(self.faults(self.calls_of_the_rank())):
-            with self.subTest(fault):
-                self.check(fault, self.start_run(*WORDS, f"run.dir=run{number}", fail=fault), f"run{number}")
+        calls = self.calls_of_the_rank()
+        faults = [(fault, "") for fault in (*self.faults(calls), *self.faults_of_replays(calls))]
+        faults += [(fault, WATCHDOG) for fault in self.faults_of_the_watchdog()]
+        for number, (fault, thread) in enumerate(faults):
+            with self.subTest(fault, thread=thread):
+                self.check(fault, self.start_run(*WORDS, f"run.dir=run{number}", fail=fault, thread=thread), f"run{number}")
 
     def check(self, fault, running, run):
         function, _, what = fault.split(":")
@@ -73,7 +88,7 @@ class FailingGpuCalls(CommandTest):
             self.assertTrue(is_whole(self.folder / run / f"checkpoints/step_{step:08}"), f"step {step} is broken\n{told}")
         if code == 0:  # without the call, or it did not come to it: how often the host asks depends on the time
             return self.assertEqual(self.weights(run), self.weights("whole"))
-        self.assertIn(f"{function}, call ", told)
+        self.assertRegex(told, f"{'.*' if function == 'any' else function}, call ")
         first = next(line for line in running.err().splitlines() if line.startswith("ddprun: error: "))
         self.assertRegex(first, r"rank 1 failed first: |rank 1 has hung|all ranks have stalled|all ranks failed: " if what != "kill" else
                          "rank 1 failed first: killed by SIGKILL", told)  # fmt: skip

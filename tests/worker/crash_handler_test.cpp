@@ -12,6 +12,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <functional>
+#include <stdexcept>
 #include <thread>
 
 namespace ddprun {
@@ -19,14 +21,15 @@ namespace {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // a sanitizer has handlers of its own
 
-// Returns what a process has reported in which a thread of this name has called abort().
-std::optional<WorkerFailure> report_of_an_abort(const std::filesystem::path& failure, const char* thread_name) {
+// Returns what a process has reported in which a thread of this name has ended it.
+std::optional<WorkerFailure> report_of_an_abort(const std::filesystem::path& failure, const char* thread_name,
+                                                const std::function<void()>& end = std::abort) {
   const pid_t child = ::fork();
   if (child == 0) {
     install_crash_handler("test: ", failure, 3);
-    std::thread([thread_name] {
+    std::thread([&] {
       ::pthread_setname_np(::pthread_self(), thread_name);
-      std::abort();
+      end();
     }).join();
     ::_exit(0);
   }
@@ -46,6 +49,16 @@ TEST_F(CrashHandlerTest, WhomNcclsWatchdogEndsHasLostContactToAnotherRank) {
     EXPECT_EQ(failure->kind, FailureKind::kCommunication);
   }
   EXPECT_FALSE(report_of_an_abort(folder_ / "other", "pt_autograd_0"));
+}
+
+TEST_F(CrashHandlerTest, WhatNcclsWatchdogThrowsIsTheCause) {
+  const auto throws = [] {
+    throw std::runtime_error(
+        "[Rank 3] Process group watchdog thread terminated with exception: \"peer\" is gone\nframe #0");
+  };
+  const auto failure = report_of_an_abort(folder_ / "thrown", "pt_nccl_watchdg", throws);
+  ASSERT_TRUE(failure);
+  EXPECT_TRUE(failure->message.ends_with("an error of NCCL: 'peer' is gone")) << failure->message;
 }
 
 #endif

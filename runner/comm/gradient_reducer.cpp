@@ -39,7 +39,9 @@ bool is_lost_rank(const std::exception& error) {
 }
 
 template <class Exchange>
-void exchanging(Exchange&& exchange) {
+void exchanging(const char* what, Exchange&& exchange) {
+  const CurrentOp doing{.section = nullptr, .name = what};
+  const CurrentOpScope scope(doing);
   try {
     exchange();
   } catch (const std::exception& error) {
@@ -178,7 +180,7 @@ bool GradientReducer::through_host() const {
 
 void GradientReducer::before_forward() {
   if (!impl_) return;
-  exchanging([&] { impl_->reducer_->rebuild_buckets(); });  // in the order of rank 0, which sends it
+  exchanging("the order of gradients, which rank 0 sends", [&] { impl_->reducer_->rebuild_buckets(); });
   impl_->reducer_->prepare_for_forward();
 }
 
@@ -194,9 +196,7 @@ void GradientReducer::backward(const at::Tensor& loss, const std::function<void(
     });
   }
   impl_->delay_first_exchange(loss);
-  constexpr CurrentOp kExchange{.section = nullptr, .name = "backward and the exchange of gradients"};
-  const CurrentOpScope scope(kExchange);
-  exchanging([&] { loss.backward(); });
+  exchanging("backward and the exchange of gradients", [&] { loss.backward(); });
   impl_->check_complete();
 }
 

@@ -15,7 +15,7 @@ namespace ddprun {
 
 DeviceNumbers::DeviceNumbers(const at::Tensor& numbers)
     : host_(numbers.is_cuda() ? at::empty(numbers.sizes(), numbers.options().device(at::kCPU).pinned_memory(true))
-                              : numbers) {
+                              : numbers.clone()) {
   if (!numbers.is_cuda()) return;
   host_.copy_(numbers, /*non_blocking=*/true);
   const auto device = numbers.device();

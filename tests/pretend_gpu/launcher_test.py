@@ -33,7 +33,7 @@ class Launcher(CommandTest):
     def test_what_cannot_be_started_is_told_in_one_line(self):
         self.assert_refused("expected a command")
         self.assert_refused("there is no program no-such-program", "no-such-program")
-        self.assert_refused("PRETEND_SHEDULE is not known; expected PRETEND_ and one of: ", "true", SHEDULE="lazy")
+        self.assert_refused("PRETEND_SPEED is not known; expected PRETEND_ and one of: ", "true", SPEED="1")
         self.assert_refused("has no libcudart.so.13; `ninja", "true", LIBRARIES=str(self.folder))
 
     def test_a_setting_that_is_none_is_told_with_what_is_expected(self):

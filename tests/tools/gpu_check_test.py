@@ -56,7 +56,8 @@ class PackTest(FolderTest):
         usr = self.folder / "usr/include"
         machine_folder = next((path.name for path in (self.folder / "usr/lib").iterdir() if path.name.endswith("-linux-gnu")), "")
         places = [usr, usr / machine_folder, self.folder / "spdlog/include", self.folder / "cuda/include", torch / "include",
-                  torch / "include/torch/csrc/api/include", torch.parent / "nvidia/cu13/include"]  # fmt: skip
+                  torch / "include/torch/csrc/api/include", torch.parent / "nvidia/cu13/include",
+                  torch.parent / "nvidia/nccl/include"]  # fmt: skip
         own = {file.name for name in pack.SOURCES for file in (ROOT / name).rglob("*.h")}
         included = pack.included_headers() - system_headers() - own
         others = {header for header in included if not header.startswith("ddprun/")}

@@ -3,6 +3,8 @@
 #include "imaging/cuda_kernels.h"
 #include "imaging/kernel_compiler.h"
 
+#include <ddprun/objective.h>
+
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>

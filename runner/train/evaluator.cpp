@@ -82,7 +82,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
       if (!share) throw;
       error = std::current_exception();
     }
-    if (interruption.agreed && interruption.agreed()) return std::nullopt;
+    if (interruption.agreed && interruption.agreed()) return drop(source), std::nullopt;  // it may still load
   }
   if (share) share(error);
   auto totals = sums.totals(parts_.communicator);

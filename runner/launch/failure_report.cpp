@@ -41,8 +41,10 @@ const WorkerEnd* root_cause(const std::vector<WorkerEnd>& ends) {
 }
 
 std::string describe_cause(const WorkerEnd& end) {
-  if (end.signal != 0 && secondary(end)) return end.failure->message + " (" + signal_name(end.signal) + ")";
-  const auto where = end.failure && end.failure->kind == FailureKind::kSignal ? end.failure->message + " " : "";
+  const bool says_where = end.failure && end.failure->kind == FailureKind::kSignal;
+  if (end.signal == SIGABRT && end.failure && !says_where)
+    return end.failure->message + " (" + signal_name(end.signal) + ")";
+  const auto where = says_where ? end.failure->message + " " : "";
   if (end.signal != 0) return where + "killed by " + describe_signal(end.signal);
   if (end.failure && !end.failure->message.empty()) return end.failure->message;
   return "exit code " + std::to_string(end.exit_code) + " without a message about the cause";
@@ -65,7 +67,7 @@ bool same_cause(const WorkerEnd& end, const WorkerEnd& other) {
 
 std::string describe_fate(const WorkerEnd& end, const WorkerEnd& root) {
   if (end.killed_by_launcher) return "ended by the launcher";
-  if (end.signal != 0 && !secondary(end)) return "killed by " + signal_name(end.signal);
+  if (end.signal != 0) return secondary(end) ? "lost contact" : "killed by " + signal_name(end.signal);
   if (end.exit_code == kExitDone) return "done";
   if (end.exit_code == kExitPreempted) return "preempted";
   if (same_cause(end, root)) return "failed in the same way";

@@ -74,9 +74,11 @@ bool watches_nccl() {
 }
 
 std::string watchers_error = "NCCL's watchdog ended the process, for another rank or for an error of NCCL";
+bool watchers_error_is_own = false;  // of this rank's GPU, and not of another rank
 
 // Keeps what c10d's watchers end the process for, "[PG ID 0 ...] Process group watchdog thread terminated with
-// exception: CUDA error: unspecified launch failure", as text for JSON; then goes on as before.
+// exception: CUDA error: unspecified launch failure", as text for JSON; then goes on as before. They look after this
+// rank's GPU, too: what CUDA says is of that one.
 [[noreturn]] void end_by_exception() {
   if (const auto error = std::current_exception(); error && watches_nccl()) {
     try {
@@ -85,7 +87,8 @@ std::string watchers_error = "NCCL's watchdog ended the process, for another ran
       std::string_view text = known.what();
       constexpr std::string_view kBefore = "terminated with exception: ";
       if (const auto at = text.find(kBefore); at != text.npos) text.remove_prefix(at + kBefore.size());
-      watchers_error += ": ";
+      watchers_error_is_own = text.starts_with("CUDA ");
+      watchers_error = watchers_error_is_own ? "NCCL's watchdog ended the process: " : watchers_error + ": ";
       watchers_error += text.substr(0, text.find('\n'));
       std::ranges::replace_if(
           watchers_error, [](char c) { return c == '"' || c == '\\' || (c >= 0 && c < ' '); }, '\'');
@@ -169,7 +172,7 @@ void end_report(int) {
   ::alarm(kReportSeconds);
   const auto* doing = current_op;
   if (signal == SIGABRT && watches_nccl()) {
-    tell_launcher(nullptr, failure_begin_lost, watchers_error.c_str());
+    tell_launcher(nullptr, watchers_error_is_own ? failure_begin_internal : failure_begin_lost, watchers_error.c_str());
   } else if (doing != nullptr && doing->section != nullptr) {
     tell_launcher(doing, failure_begin, "");
   }

@@ -103,6 +103,16 @@ TEST(FailureReport, ACrashIsToldWithItsPlaceAndItsMoment) {
   EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
 }
 
+TEST(FailureReport, AWatchdogThatEndedARankTellsItsOwnErrorOrAnothers) {
+  auto ended = with_failure(1, 5, FailureKind::kInternal, 0);
+  ended.signal = SIGABRT;
+  const auto lost = with_failure(0, 3, FailureKind::kCommunication);
+  EXPECT_THAT(judge({lost, ended}).report, StartsWith("rank 1 failed first: message of 1 (SIGABRT)\n"));
+  EXPECT_THAT(judge({lost, ended}).report, HasSubstr("other ranks: 0 lost contact\n"));
+  ended.failure->kind = FailureKind::kCommunication;
+  EXPECT_THAT(judge({lost, ended}).report, HasSubstr("other ranks: 1 lost contact\n"));
+}
+
 TEST(FailureReport, SignalsAreNamed) {
   EXPECT_THAT(describe_signal(SIGKILL), HasSubstr("SIGKILL (9): often the kernel's out-of-memory killer"));
   EXPECT_THAT(describe_signal(SIGABRT), HasSubstr("SIGABRT (6)"));

@@ -59,6 +59,19 @@ TEST_F(CrashHandlerTest, WhatNcclsWatchdogThrowsIsTheCause) {
   const auto failure = report_of_an_abort(folder_ / "thrown", "pt_nccl_watchdg", throws);
   ASSERT_TRUE(failure);
   EXPECT_TRUE(failure->message.ends_with("an error of NCCL: 'peer' is gone")) << failure->message;
+  EXPECT_EQ(failure->kind, FailureKind::kCommunication);
+}
+
+TEST_F(CrashHandlerTest, WhatNcclsWatchdogHearsOfTheGpuIsTheRanksOwn) {
+  for (const auto* text : {"Process group watchdog thread terminated with exception: CUDA error: unspecified launch "
+                           "failure\nframe #0",
+                           "CUDA error: unspecified launch failure"}) {
+    const auto throws = [text] { throw std::runtime_error(text); };
+    const auto failure = report_of_an_abort(folder_ / "thrown", "pt_nccl_watchdg", throws);
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->message, "NCCL's watchdog ended the process: CUDA error: unspecified launch failure");
+    EXPECT_EQ(failure->kind, FailureKind::kInternal);
+  }
 }
 
 #endif

@@ -78,8 +78,9 @@ std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicat
                     ". Use ddprun::BatchNorm (ddprun/batch_norm.h) in place of torch::nn::BatchNorm, under the same "
                     "name: its weights and buffers are the same.");
   }
+  if (!communicator.is_distributed()) return nullptr;
   const auto statistics = std::make_shared<CommunicatorStatistics>(communicator);
-  if (communicator.is_distributed()) attach_statistics(model, statistics);
+  attach_statistics(model, statistics);
   return statistics;
 }
 

@@ -37,9 +37,9 @@ class SharedBuffers {
 // BatchNorm over the global batch.
 
 // Attaches the ranks to every ddprun::BatchNorm of a model and returns the object they share, whose `counts` the caller
-// sets before each training batch. A single rank leaves the layers alone, since its batch is the global batch. The
-// communicator must outlive the model's training. Throws UserError that names the layers with other running statistics,
-// such as torch::nn::BatchNorm2d, which cannot be synchronized.
+// sets before each training batch. Returns null for a single rank, whose batch is the global batch. The communicator
+// must outlive the model's training. Throws UserError that names the layers with other running statistics, such as
+// torch::nn::BatchNorm2d, which cannot be synchronized.
 std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicator& communicator);
 
 // Gives every ddprun::BatchNorm of a model these statistics; with none, each rank normalizes alone.

@@ -26,22 +26,15 @@ Batch made_ahead(const ImageBatcher& images, std::span<const int64_t> numbers, c
 
 bool is_resident(const std::shared_ptr<const ImageBatcher>& images) { return images && images->device().is_cuda(); }
 
-// From page-locked memory, the copy to a GPU does not block the host. The GPU makes it between two steps, since it is
-// on their stream.
+// From page-locked memory, the copy to a GPU does not block the host.
 Batch pinned(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;
-  if (!batch.input.defined()) return {.index = batch.index.pin_memory()};
+  if (!batch.input.defined()) return batch;
   batch.replace_tensors([](const at::Tensor& tensor) { return tensor.pin_memory(); });
   return batch;
 }
 
 }  // namespace
-
-Batch on_device(Batch batch, c10::Device device) {
-  if (!device.is_cuda()) return batch;
-  batch.replace_tensors([&](const at::Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
-  return batch;
-}
 
 Batch part_of_batch(const Batch& batch, Slice slice) {
   const auto rows = [&](const at::Tensor& tensor) { return tensor.narrow(0, slice.begin, slice.size()); };
@@ -49,6 +42,18 @@ Batch part_of_batch(const Batch& batch, Slice slice) {
   part.replace_tensors(rows);
   if (part.index.defined()) part.index = rows(part.index);
   return part;
+}
+
+Batch TrainBatch::made() const {
+  if (!images) return batch;
+  auto made = images->make_of(request.to(images->device(), /*non_blocking=*/true), &key);
+  made.index = batch.index;
+  return made;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> TrainBatch::tensors() const {
+  if (images) return {{"request", request}};
+  return batch.tensors();
 }
 
 StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
@@ -67,6 +72,7 @@ TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerCo
       device_(device),
       images_(std::move(images)),
       split_(*dataset_, Split::kTrain),
+      copies_(device),
       mixing_(config, seed, in_plugin({"dataset", "spec"}, [&] { return dataset_->spec(); })),
       prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
                                                            config.prefetch_threads, config.prefetch_batches,
@@ -76,12 +82,12 @@ std::optional<TrainBatch> TrainLoader::next_unless(const std::function<bool()>& 
   auto made = prefetcher_->next_unless(give_up);
   if (!made) return std::nullopt;
   auto& item = *made;
-  const AugmentKey key{.seed = seed_, .epoch = item.epoch};
+  if (item.images) return made;
   if (is_resident(images_)) {
-    item.batch = images_->make(item.batch.index, &key);
+    item.batch = images_->make(item.batch.index, &item.key);
   } else {
-    item.batch = on_device(std::move(item.batch), device_);
-    if (!images_) split_.augment(item.batch, key);
+    item.batch = copies_.copied(std::move(item.batch));
+    if (!images_) split_.augment(item.batch, item.key);
   }
   item.batch = mixing_.mixed(item.batch, item.step);
   return made;
@@ -99,15 +105,21 @@ TrainBatch TrainLoader::load(int64_t step) {
     const int64_t before = mine.begin > whole.begin ? mine.begin - 1 : whole.end - 1;
     indices.insert(indices.begin(), order->at(static_cast<size_t>(before)));
   }
-  return {.batch = pinned(load_batch(indices, epoch), device_),
-          .epoch = epoch,
-          .global_samples = whole.size(),
-          .weight = share,
-          .step = step};
+  const AugmentKey key{.seed = seed_, .epoch = epoch};
+  TrainBatch item{.batch = pinned(load_batch(indices, key), device_),
+                  .epoch = epoch,
+                  .global_samples = whole.size(),
+                  .weight = share,
+                  .step = step,
+                  .key = key};
+  if (is_resident(images_) && !mixing_.enabled() && images_->makes_of_requests(&key)) {
+    item.images = images_;
+    item.request = images_->request(item.batch.index, &key);
+  }
+  return item;
 }
 
-Batch TrainLoader::load_batch(std::span<const int64_t> numbers, int64_t epoch) const {
-  const AugmentKey key{.seed = seed_, .epoch = epoch};
+Batch TrainLoader::load_batch(std::span<const int64_t> numbers, const AugmentKey& key) const {
   if (!images_) return split_.draw(numbers, key);
   return made_ahead(*images_, numbers, &key);
 }
@@ -124,7 +136,7 @@ std::shared_ptr<const std::vector<int64_t>> TrainLoader::order_of(int64_t epoch)
 EvalLoader::EvalLoader(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
                        const TrainerConfig& config, World world, c10::Device device,
                        std::shared_ptr<const ImageBatcher> images)
-    : dataset_(dataset), device_(device), images_(std::move(images)) {
+    : dataset_(dataset), copies_(device), images_(std::move(images)) {
   const int64_t samples = dataset->size(split);
   const int64_t batches = limit.of((samples + batch - 1) / batch);
   rounds_ = (batches + world.size - 1) / world.size;
@@ -141,7 +153,7 @@ EvalLoader::EvalLoader(std::shared_ptr<const Dataset> dataset, Split split, int6
 std::optional<Batch> EvalLoader::next_unless(const std::function<bool()>& give_up) {
   auto batch = prefetcher_->next_unless(give_up);
   if (!batch) return std::nullopt;
-  return is_resident(images_) ? images_->make(batch->index, nullptr) : on_device(*std::move(batch), device_);
+  return is_resident(images_) ? images_->make(batch->index, nullptr) : copies_.copied(*std::move(batch));
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include "base/world.h"
 #include "config/experiment.h"
 #include "data/checked_split.h"
+#include "data/copy_stream.h"
 #include "data/mixing.h"
 #include "data/prefetcher.h"
 #include "data/sample_order.h"
@@ -21,6 +22,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -28,19 +31,27 @@ namespace ddprun {
 // Returns these samples of a batch, as views of it.
 Batch part_of_batch(const Batch& batch, Slice slice);
 
-// Moves input, target and extras; the index stays on the CPU.
-Batch on_device(Batch batch, c10::Device device);
-
-// A rank's part of one global batch, on its device.
+// A rank's part of one global batch: on its device or, with `images`, still to be made there.
 struct TrainBatch {
-  Batch batch;
+  Batch batch;                 // with `images`, its index alone
   int64_t epoch = 0;           // counted from 0
   int64_t global_samples = 0;  // in the whole global batch
   // The weight of this rank's mean loss in the mean over ranks that the gradient reducer takes: local * world / global,
   // so that the gradient is the mean over the global batch. It is 0 for a rank without a sample in a ragged last batch,
   // which computes on a sample of another rank and adds nothing.
   double weight = 1;
-  int64_t step = 0;  // counted from 0, over all epochs
+  int64_t step = 0;                                      // counted from 0, over all epochs
+  std::shared_ptr<const ImageBatcher> images = nullptr;  // makes the batch of `request` as part of the step
+  AugmentKey key = {};
+  at::Tensor request = {};  // undefined without `images`
+
+  int64_t size() const { return request.defined() ? request.numel() - 1 : batch.size(); }
+
+  // Returns the batch, after making it if need be.
+  Batch made() const;
+
+  // Returns what the step reads, with names: the batch's tensors, or the request.
+  std::vector<std::pair<std::string, at::Tensor>> tensors() const;
 };
 
 // Returns how the experiment cuts an epoch of `samples` samples into steps.
@@ -68,7 +79,7 @@ class TrainLoader {
 
  private:
   TrainBatch load(int64_t step);
-  Batch load_batch(std::span<const int64_t> numbers, int64_t epoch) const;
+  Batch load_batch(std::span<const int64_t> numbers, const AugmentKey& key) const;
   std::shared_ptr<const std::vector<int64_t>> order_of(int64_t epoch);
 
   std::shared_ptr<const Dataset> dataset_;
@@ -79,6 +90,7 @@ class TrainLoader {
   c10::Device device_;
   std::shared_ptr<const ImageBatcher> images_;  // null if there are none
   CheckedSplit split_;
+  CopyStream copies_;
   Mixing mixing_;
   std::mutex order_mutex_;
   int64_t cached_epoch_ = -1;
@@ -107,7 +119,7 @@ class EvalLoader {
  private:
   std::shared_ptr<const Dataset> dataset_;
   int64_t rounds_;
-  c10::Device device_;
+  CopyStream copies_;
   std::shared_ptr<const ImageBatcher> images_;  // of the split; null if there are none
   std::unique_ptr<Prefetcher<Batch>> prefetcher_;
 };

@@ -53,31 +53,47 @@ class CudaImageBatcher final : public ImageBatcher {
   c10::Device device() const override { return device_; }
 
   Batch make(const at::Tensor& numbers, const AugmentKey* key) const override {
-    auto rules = image_rules(source_, key);
-    const auto count = numbers.numel();
-    const auto format = form_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    const auto type = form_.bf16 ? at::kBFloat16 : at::kFloat;
-    Batch batch{.input = at::empty({count, rules.channels, rules.height, rules.width},
-                                   at::TensorOptions().dtype(type).device(device_).memory_format(format)),
-                .target = at::empty({count}, at::TensorOptions().dtype(at::kLong).device(device_)),
-                .index = numbers};
-    const auto wanted = (numbers.is_pinned() ? numbers : numbers.pin_memory()).to(device_, /*non_blocking=*/true);
-    launch(rules, wanted, batch);
+    auto batch = make_of(request(numbers, key).to(device_, /*non_blocking=*/true), key);
+    batch.index = numbers;
     if (key && source_.augmentation) source_.augmentation->erase(batch.input, numbers, *key);
     return batch;
   }
 
+  at::Tensor request(const at::Tensor& numbers, const AugmentKey* key) const override {
+    auto words = at::empty({1 + numbers.numel()}, at::TensorOptions().dtype(at::kLong).pinned_memory(true));
+    auto* to = words.mutable_data_ptr<int64_t>();
+    *to = key ? key->epoch : 0;
+    std::copy_n(numbers.const_data_ptr<int64_t>(), numbers.numel(), to + 1);
+    return words;
+  }
+
+  bool makes_of_requests(const AugmentKey* key) const override {
+    return !key || !source_.augmentation || source_.augmentation->erasing == 0;
+  }
+
+  Batch make_of(const at::Tensor& request, const AugmentKey* key) const override {
+    auto rules = image_rules(source_, key);
+    const auto count = request.numel() - 1;
+    const auto format = form_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const auto type = form_.bf16 ? at::kBFloat16 : at::kFloat;
+    Batch batch{.input = at::empty({count, rules.channels, rules.height, rules.width},
+                                   at::TensorOptions().dtype(type).device(device_).memory_format(format)),
+                .target = at::empty({count}, at::TensorOptions().dtype(at::kLong).device(device_))};
+    launch(rules, request, batch);
+    return batch;
+  }
+
  private:
-  void launch(ImageRules& rules, const at::Tensor& numbers, Batch& batch) const {
+  void launch(ImageRules& rules, const at::Tensor& request, Batch& batch) const {
     constexpr int kWarp = 32, kMostThreads = 256;
     const int plane = rules.height * rules.width;
     const int threads = std::clamp((plane + kWarp - 1) / kWarp * kWarp, kWarp, kMostThreads);
     const void *pixels = pixels_.const_data_ptr(), *table = table_.const_data_ptr(), *labels = labels_.const_data_ptr(),
-               *wanted = numbers.const_data_ptr();
+               *wanted = request.const_data_ptr();
     void *out = batch.input.mutable_data_ptr(), *targets = batch.target.mutable_data_ptr();
     Steps steps{batch.input.stride(0), batch.input.stride(1), batch.input.stride(2), batch.input.stride(3)};
     std::array<void*, 8> arguments{&pixels, &table, &labels, &wanted, &rules, &steps, &out, &targets};
-    ddprun::launch(kernels_->find(form_.bf16), numbers.numel(), threads, arguments);
+    ddprun::launch(kernels_->find(form_.bf16), batch.size(), threads, arguments);
   }
 
   ImageSource source_;

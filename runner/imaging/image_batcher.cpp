@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 namespace ddprun {
@@ -103,6 +104,14 @@ class CpuImageBatcher final : public ImageBatcher {
 };
 
 }  // namespace
+
+at::Tensor ImageBatcher::request(const at::Tensor&, const AugmentKey*) const {
+  throw std::logic_error("this batch is made at once");
+}
+
+Batch ImageBatcher::make_of(const at::Tensor&, const AugmentKey*) const {
+  throw std::logic_error("this batch is made at once");
+}
 
 ImageRules image_rules(const ImageSource& source, const AugmentKey* key) {
   const auto& shape = source.store->shape();

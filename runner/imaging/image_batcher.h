@@ -29,6 +29,16 @@ class ImageBatcher {
   // as given. A key makes it augment them, as in training. Call from any thread for the CPU, from the training thread
   // for a GPU.
   virtual Batch make(const at::Tensor& numbers, const AugmentKey* key) const = 0;
+
+  // Both are of a GPU's, for a batch that is made within a step, and again by each replay of it. The request of a batch
+  // is [1 + B] int64 in page-locked memory: the key's epoch (0 without a key) and the numbers. From a copy of it on the
+  // device, make_of() makes the batch, without an index and without a word from the host. The key gives all but the
+  // epoch.
+  virtual at::Tensor request(const at::Tensor& numbers, const AugmentKey* key) const;
+  virtual Batch make_of(const at::Tensor& request, const AugmentKey* key) const;
+
+  // Returns whether a batch can be made so: with this key nothing is left to the host, as erasing is.
+  virtual bool makes_of_requests(const AugmentKey* /*key*/) const { return false; }
 };
 
 using SplitImages = std::array<std::shared_ptr<const ImageBatcher>, 3>;  // by Split; null if a split has no bytes

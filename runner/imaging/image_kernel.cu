@@ -21,14 +21,17 @@ __device__ unsigned short bfloat16_of(float value) {
 __device__ void store(float* to, float value) { *to = value; }
 __device__ void store(unsigned short* to, float value) { *to = bfloat16_of(value); }
 
+// Takes the epoch from the request, whose numbers follow it: a graph replays the rules of its capture.
 template <class Number>
 __device__ void make_image(const unsigned char* pixels, const float* table, const long long* labels,
-                           const long long* numbers, const ImageRules& rules, const Steps& steps, Number* out,
+                           const long long* request, const ImageRules& rules, const Steps& steps, Number* out,
                            long long* targets) {
   __shared__ ImagePlace place;
-  const long long number = numbers[blockIdx.x];
+  const long long number = request[1 + blockIdx.x];
   if (threadIdx.x == 0) {
-    place = ddprun::place_of(rules, number);
+    ImageRules of_epoch = rules;
+    of_epoch.epoch = static_cast<unsigned int>(request[0]);
+    place = ddprun::place_of(of_epoch, number);
     targets[blockIdx.x] = labels[number];
   }
   __syncthreads();
@@ -51,13 +54,13 @@ __device__ void make_image(const unsigned char* pixels, const float* table, cons
 }  // namespace
 
 extern "C" __global__ void make_images_float(const unsigned char* pixels, const float* table, const long long* labels,
-                                             const long long* numbers, ImageRules rules, Steps steps, float* out,
+                                             const long long* request, ImageRules rules, Steps steps, float* out,
                                              long long* targets) {
-  make_image(pixels, table, labels, numbers, rules, steps, out, targets);
+  make_image(pixels, table, labels, request, rules, steps, out, targets);
 }
 
 extern "C" __global__ void make_images_bfloat16(const unsigned char* pixels, const float* table,
-                                                const long long* labels, const long long* numbers, ImageRules rules,
+                                                const long long* labels, const long long* request, ImageRules rules,
                                                 Steps steps, unsigned short* out, long long* targets) {
-  make_image(pixels, table, labels, numbers, rules, steps, out, targets);
+  make_image(pixels, table, labels, request, rules, steps, out, targets);
 }

@@ -15,6 +15,9 @@
 namespace ddprun {
 namespace {
 
+// Starting may take long: it is a hang only where another rank has given up waiting for it.
+bool is_starting(const Stall& still) { return still.activity == Activity::kStarting; }
+
 // The smallest place is the rank that keeps the others waiting: at the same place, one that does not wait itself or
 // that somebody has stopped.
 auto place(const Stall& still) {
@@ -44,7 +47,7 @@ const char* describe_state(char state) {
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost) {
   std::vector<const WorkerEnd*> still;
   for (const auto& worker : end.workers) {
-    const bool may_stall = worker.stall && worker.stall->activity != Activity::kStarting;  // which may take long
+    const bool may_stall = worker.stall && (lost || !is_starting(*worker.stall));
     if (may_stall && !worker.failure) still.push_back(&worker);
   }
   if (still.empty()) return std::nullopt;
@@ -119,10 +122,10 @@ double suspicious_seconds(const LaunchPlan& plan) {
 
 }  // namespace
 
-bool any_stalled(const Workers& workers, Clock::time_point awake_since, double seconds) {
+bool any_stalled(const Workers& workers, Clock::time_point awake_since, double seconds, bool also_starting) {
   return std::ranges::any_of(workers, [&](const auto& worker) {
     const auto still = worker->stall(awake_since);
-    return still && still->seconds >= seconds;
+    return still && still->seconds >= seconds && (also_starting || !is_starting(*still));
   });
 }
 

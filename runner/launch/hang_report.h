@@ -20,8 +20,9 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
 
 using Workers = std::vector<std::unique_ptr<WorkerHandle>>;  // of one node
 
-// Returns true if one of them has not moved for that long.
-bool any_stalled(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
+// Returns true if one of them has not moved for that long; one that is still starting counts only if asked for.
+bool any_stalled(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds,
+                 bool also_starting);
 
 // Records what each running worker is doing, for the report of a hang here or at another node of the run. Asks those
 // that look hung, and waits briefly for the answers.

@@ -42,6 +42,7 @@ HeartbeatWriter::HeartbeatWriter(const std::filesystem::path& file) {
   if (!fd.open() || ::posix_fallocate(fd.get(), 0, sizeof(Pulse)) != 0) return;
   void* mapped = ::mmap(nullptr, sizeof(Pulse), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped != MAP_FAILED) pulse_ = static_cast<Pulse*>(mapped);
+  beat(Activity::kStarting, 0);  // a worker may hang before it comes to its next one
 }
 
 HeartbeatWriter::~HeartbeatWriter() {

@@ -21,7 +21,8 @@ struct Beat {
   std::chrono::steady_clock::time_point at;
 };
 
-// The worker's side, for one thread. If the file cannot be created, beats are dropped.
+// The worker's side, for one thread: it begins with a beat of kStarting. If the file cannot be created, beats are
+// dropped.
 class HeartbeatWriter {
  public:
   explicit HeartbeatWriter(const std::filesystem::path& file);

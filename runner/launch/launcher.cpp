@@ -279,7 +279,7 @@ void Attempt::look_after_folder() try {
 
 // A worker moves at every step. One that does not keeps all others waiting in their collectives, possibly forever.
 void Attempt::watch_for_hangs() {
-  hung_ = any_stalled(workers_, awake_since_, plan_.hang_seconds);
+  hung_ = any_stalled(workers_, awake_since_, plan_.hang_seconds, /*also_starting=*/false);
   if (!hung_) return;
   note_stalls(workers_, plan_, awake_since_);
   failing_ = true;
@@ -290,7 +290,8 @@ void Attempt::watch_for_hangs() {
 // Looks for the cause of a failure here or at another node: if a collective timed out, a worker that it waited for is
 // stalled.
 void Attempt::look_for_the_cause() {
-  hung_ = plan_.timeout_seconds > 0 && any_stalled(workers_, awake_since_, plan_.timeout_seconds / 2);
+  hung_ = plan_.timeout_seconds > 0 &&
+          any_stalled(workers_, awake_since_, plan_.timeout_seconds / 2, /*also_starting=*/true);
   note_stalls(workers_, plan_, awake_since_);
 }
 

@@ -98,7 +98,7 @@ void WorkerHandle::note_end(int status) {
     end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);
     const auto beat = read_beat(heartbeat_);
     const bool had_begun = !beat || beat->activity != Activity::kStarting;
-    if (!end_.killed_by_launcher || !had_begun) note_last_beat();
+    if (!end_.killed_by_launcher || (!had_begun && !end_.stall)) note_last_beat();
   } else if (WEXITSTATUS(status) == 0) {
     note_end_undone();
   } else {
@@ -144,7 +144,7 @@ std::string WorkerHandle::abandon() {
 
 std::optional<Stall> WorkerHandle::stall(std::chrono::steady_clock::time_point awake_since) const {
   const auto beat = running() ? read_beat(heartbeat_) : std::nullopt;
-  if (!beat || beat->activity == Activity::kStarting) return std::nullopt;
+  if (!beat) return std::nullopt;
   const auto idle = std::chrono::steady_clock::now() - std::max(beat->at, awake_since);
   return Stall{.activity = beat->activity,
                .step = beat->step,

@@ -76,7 +76,7 @@ StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute
   return once();
 }
 
-CudaGraphs::Forms CudaGraphs::forms_of(const Batch& batch) {
+CudaGraphs::Forms CudaGraphs::forms_of(const TrainBatch& batch) {
   Forms forms;
   for (const auto& [name, tensor] : batch.tensors()) {
     auto& form = forms.emplace_back(name, Form()).second;
@@ -97,7 +97,7 @@ std::string CudaGraphs::difference(const Forms& before, const Forms& now) {
 // Returns null if there are too many kinds. All ranks must mean the same kind, which the global number of samples tells
 // them; it is up to the dataset that each rank's part then has one form.
 CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
-  auto forms = forms_of(batch.batch);
+  auto forms = forms_of(batch);
   for (auto& kind : kinds_) {
     if (kind.global_samples != batch.global_samples) continue;
     if (kind.forms == forms) return &kind;
@@ -148,6 +148,8 @@ void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& com
   kind.batch = batch;
   kind.batch.batch.index.reset();
   kind.batch.batch.replace_tensors([](const at::Tensor& tensor) { return at::empty_like(tensor); });
+  if (batch.images)
+    kind.batch.request = at::empty(batch.request.sizes(), batch.request.options().device(parts_.device));
   const auto reason = capture_alike(kind, compute);
   if (!reason.empty()) return refuse(reason);
   if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
@@ -202,7 +204,7 @@ std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Comp
 
 StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
   parts_.timer.begin(StepPhase::kGraph);
-  const auto places = kind.batch.batch.tensors(), tensors = batch.batch.tensors();  // of the same forms
+  const auto places = kind.batch.tensors(), tensors = batch.tensors();  // of the same forms
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].second.defined()) places[i].second.copy_(tensors[i].second, /*non_blocking=*/true);
   }

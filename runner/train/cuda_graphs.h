@@ -98,7 +98,7 @@ class CudaGraphs {
     std::unique_ptr<DeviceGraph> graph;
   };
 
-  static Forms forms_of(const Batch& batch);
+  static Forms forms_of(const TrainBatch& batch);
   static std::string difference(const Forms& before, const Forms& now);
   Kind* kind_of(const TrainBatch& batch);
   bool any() const;  // whether there is a graph

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "data/checked_split.h"
+#include "data/copy_stream.h"
 #include "data/loader.h"
 #include "metrics/metric_counts.h"
 #include "metrics/objective.h"
@@ -108,11 +109,12 @@ std::optional<PredictionTable> Evaluator::sample(Split split, const PredictionsC
   };
   const auto parts = (static_cast<int64_t>(numbers.size()) + batch_size - 1) / batch_size;
   auto source = std::make_unique<Prefetcher<Batch>>(0, parts, 1, 1, load);
+  CopyStream copies(parts_.device);
   PredictionTable table;
   while (!source->done()) {
     auto next = source->next_unless(give_up);
     if (!next) return drop(source), std::nullopt;
-    const auto batch = on_device(*std::move(next), parts_.device);
+    const auto batch = copies.copied(*std::move(next));
     append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
                 *parts_.dataset);
   }

@@ -16,7 +16,7 @@ namespace {
 // Returns whether this rank can do it. Errors other than out of memory are the user's or ours, and are rethrown.
 bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
   try {
-    step.try_micro_batch(item, std::min(samples, item.batch.size()));
+    step.try_micro_batch(item, std::min(samples, item.size()));
     return true;
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;

@@ -48,6 +48,23 @@ class ScopeEnd {
   Call call_;
 };
 
+// Has BatchNorm compute without the other ranks while it lives, if it is given the statistics that all share.
+class WithoutOthers {
+ public:
+  WithoutOthers(Model& model, const std::shared_ptr<BatchStatistics>& shared) : model_(model), shared_(shared) {
+    if (shared_) attach_statistics(model_, std::shared_ptr<BatchStatistics>());
+  }
+  ~WithoutOthers() {
+    if (shared_) attach_statistics(model_, shared_);
+  }
+  WithoutOthers(const WithoutOthers&) = delete;
+  WithoutOthers& operator=(const WithoutOthers&) = delete;
+
+ private:
+  Model& model_;
+  std::shared_ptr<BatchStatistics> shared_;
+};
+
 // Restores running statistics if the device finds that the step is skipped.
 class BufferGuard {
  public:
@@ -154,7 +171,6 @@ void TrainStep::set_scaler_state(const GradScaler::State& state) {
 std::string TrainStep::why_not_capturable() {
   const bool several = parts_.communicator.is_distributed();
   if (parts_.parallel->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
-  if (config_.sync_batchnorm) return "trainer.sync_batchnorm exchanges counts on the host";
   if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
   if (reducer_->through_host()) return "launch.backend gloo exchanges gradients through host memory";
   if (several && config_.gradient_compression != GradientCompression::kNone)
@@ -186,6 +202,7 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
 StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
   auto& timer = parts_.timer;
   const ScopeEnd without_gradients([this] { drop_gradients(); });
+  const WithoutOthers without_others(*parts_.model, mode.alone ? statistics_ : nullptr);
   const auto micro_batches = split(batch);
   const OperatorLog::Listening listening(mode.log);
   const BufferGuard buffers(buffers_, skips());
@@ -231,12 +248,13 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
 // to each rank's last one. A micro-batch without samples of its own borrows one and adds nothing.
 std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) const {
   const int64_t count = micro_batches_of(batch.global_samples, parts_.communicator.world().size, micro_batch_);
-  const int64_t own = batch.weight > 0 ? batch.batch.size() : 0;
+  const auto made = batch.made();
+  const int64_t own = batch.weight > 0 ? made.size() : 0;
   std::vector<MicroBatch> parts;
   for (int64_t i = 0; i < count; ++i) {
     const auto slice = part_of(own, i, count);
     const double share = own == 0 ? 0 : static_cast<double>(slice.size()) / static_cast<double>(own);
-    parts.push_back({.batch = part_of_batch(batch.batch, slice.size() > 0 ? slice : Slice{0, 1}),
+    parts.push_back({.batch = part_of_batch(made, slice.size() > 0 ? slice : Slice{0, 1}),
                      .weight = batch.weight * share,
                      .samples = slice.size(),
                      .last = i + 1 == count});
@@ -309,17 +327,12 @@ void TrainStep::set_skipped(int64_t steps) {
 
 // Tries a micro-batch without the other ranks: one that runs out of memory would leave them waiting.
 void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
-  const auto attach = [this](const auto& statistics) { attach_statistics(*parts_.model, statistics); };
-  const bool synchronized = statistics_ && parts_.communicator.is_distributed();
-  if (synchronized) attach(std::shared_ptr<BatchStatistics>());
-  const ScopeEnd restore([&] {
-    if (synchronized) attach(statistics_);
-    drop_gradients();
-  });
+  const WithoutOthers without_others(*parts_.model, statistics_);
+  const ScopeEnd without_gradients([this] { drop_gradients(); });
   MetricSums unused;
   CountedMean counted(parts_.communicator, 1, /*alone=*/true);
   parts_.parallel->refresh();
-  forward({.batch = part_of_batch(batch.batch, {0, samples}), .samples = samples}, counted, unused).backward();
+  forward({.batch = part_of_batch(batch.made(), {0, samples}), .samples = samples}, counted, unused).backward();
   parts_.parallel->collect_gradients();
 }
 

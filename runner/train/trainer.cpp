@@ -233,7 +233,7 @@ void Trainer::rehearse_smallest_part() {
   const auto samples = smallest(plan.steps_per_epoch() - 1);
   if (stopping_ || samples >= smallest(0)) return;
   const auto* batch = next_batch();
-  if (!batch || batch->batch.size() < samples) return;
+  if (!batch || batch->size() < samples) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
   rehearsed(samples, [&] { step_.try_micro_batch(*batch, samples); });

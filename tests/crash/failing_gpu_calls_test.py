@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tests/end_to_end"))
 from command import DDPRUN, NIGHTLY, SMALL, CommandTest, checkpoint_steps, is_whole, main, summary  # noqa: E402
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))
+CHOSEN = os.environ.get("GPU_FAULTS", "").split()  # FUNCTION:CALL:WHAT, to see one again; by default those of faults()
 RUN = ROOT / "tests/pretend_gpu/run"
 SECONDS = 600  # of one run, on a machine that does much else; what hangs is ended by ddprun long before
 DEVICE = "1"  # whose rank fails
@@ -75,8 +76,8 @@ class FailingGpuCalls(CommandTest):
         self.assertEqual(summary(self.folder / "whole")["cuda_graph"], "replayed")
         self.assertEqual(checkpoint_steps(self.folder / "whole"), [10, 20])
         calls = self.calls_of_the_rank()
-        faults = [(fault, "") for fault in (*self.faults(calls), *self.faults_of_replays(calls))]
-        faults += [(fault, WATCHDOG) for fault in self.faults_of_the_watchdog()]
+        faults = [(fault, "") for fault in CHOSEN or (*self.faults(calls), *self.faults_of_replays(calls))]
+        faults += [(fault, WATCHDOG) for fault in self.faults_of_the_watchdog() if not CHOSEN]
         for number, (fault, thread) in enumerate(faults):
             with self.subTest(fault, thread=thread):
                 self.check(fault, self.start_run(*WORDS, f"run.dir=run{number}", fail=fault, thread=thread), f"run{number}")

@@ -3,6 +3,7 @@
 #include "gpu/gpu_test.h"
 
 #include "comm/device_backend.h"
+#include "data/copy_stream.h"
 #include "data/loader.h"
 #include "imaging/image_batcher.h"
 #include "imaging/pictures.h"
@@ -14,6 +15,7 @@
 #include <ddprun/objective.h>
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -107,6 +109,41 @@ TEST_F(Gpu, ImagesThatStayThereMakeTheBitsOfTheCpu) {
       }
     }
   }
+}
+
+TEST_F(Gpu, ACapturedBatchIsThatOfTheRequestOfEachReplay) {
+  const auto store = random_pictures(100, 3, 16, 16);
+  const ImageAugmentation augmentation{.crop_padding = 3, .flip = true, .cutout = 5};
+  const auto images = backend_->hold_images({&store, &augmentation}, {});
+  const AugmentKey first{.seed = 42, .epoch = 0};
+  ASSERT_TRUE(images->makes_of_requests(&first));
+  const auto request = at::empty({41}, at::TensorOptions(backend_->device()).dtype(at::kLong));
+  const auto graph = backend_->capture([&] {
+    const auto batch = images->make_of(request, &first);
+    return std::vector{batch.input, batch.target};
+  });
+  for (const int64_t epoch : {0, 1, 7}) {
+    const AugmentKey key{.seed = 42, .epoch = epoch};
+    const auto numbers = at::randperm(100, at::kLong).slice(0, 0, 40).contiguous();
+    request.copy_(images->request(numbers, &key), /*non_blocking=*/true);
+    graph->replay();
+    const auto expected = expected_batch(store, augmentation, numbers, key);
+    EXPECT_TRUE(at::equal(graph->results()[0].cpu(), expected.input)) << "epoch " << epoch;
+    EXPECT_TRUE(at::equal(graph->results()[1].cpu(), expected.target)) << "epoch " << epoch;
+  }
+}
+
+TEST_F(Gpu, ABatchIsCopiedBesideTheStepsAndTheNextStepWaitsForIt) {
+  CopyStream copies(backend_->device());
+  const c10::impl::VirtualGuardImpl streams(at::kCUDA);
+  const auto of_steps = streams.getStream(backend_->device());
+  for (int64_t i = 0; i < 100; ++i) {  // more than there are streams: they come again
+    const auto batch = copies.copied(
+        {.input = at::full({1000}, i, at::kFloat).pin_memory(), .target = at::full({10}, i, at::kLong).pin_memory()});
+    EXPECT_EQ((batch.input.sum() + batch.target.sum()).item<double>(), static_cast<double>(i * 1010));
+    copies = CopyStream(backend_->device());
+  }
+  EXPECT_EQ(streams.getStream(backend_->device()), of_steps);
 }
 
 TEST_F(Gpu, PinnedMemoryIsPageLocked) { EXPECT_TRUE(at::ones({10}).pin_memory().is_pinned()); }

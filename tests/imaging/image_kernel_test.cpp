@@ -36,13 +36,14 @@ namespace {
 const AugmentKey kKernelKey{.seed = 99, .epoch = 1};
 
 struct Input {
-  at::Tensor pixels, table, labels, numbers;
+  at::Tensor pixels, table, labels, numbers, request;
 
   explicit Input(const ImageStore& store)
       : pixels(at::empty({store.size(), static_cast<int64_t>(store.pixels(0).size())}, at::kByte)),
         table(store.table()),
         labels(at::tensor(store.labels(), at::kLong)),
-        numbers(at::arange(store.size(), at::kLong).flip(0).contiguous()) {
+        numbers(at::arange(store.size(), at::kLong).flip(0).contiguous()),
+        request(at::cat({at::tensor({kKernelKey.epoch}, at::kLong), numbers})) {
     std::copy_n(store.pixels(0).data(), pixels.numel(), pixels.mutable_data_ptr<uint8_t>());
   }
 };
@@ -57,7 +58,7 @@ void run(const Input& input, const ImageRules& rules, at::Tensor& out, at::Tenso
   const Steps steps{out.stride(0), out.stride(1), out.stride(2), out.stride(3)};
   for (blockIdx.x = 0; blockIdx.x < input.numbers.numel(); ++blockIdx.x) {
     kernel(input.pixels.const_data_ptr<uint8_t>(), input.table.const_data_ptr<float>(), numbers_of(input.labels),
-           numbers_of(input.numbers), rules, steps, static_cast<Number*>(out.mutable_data_ptr()),
+           numbers_of(input.request), rules, steps, static_cast<Number*>(out.mutable_data_ptr()),
            reinterpret_cast<long long*>(targets.mutable_data_ptr<int64_t>()));
   }
 }
@@ -69,7 +70,8 @@ TEST(ImageKernel, MakesTheBitsOfTheCpuPath) {
     for (const auto& augmentation : augmentations()) {
       auto out = at::empty({30, 3, 11, 9}, at::TensorOptions().memory_format(format));
       auto targets = at::empty({30}, at::kLong);
-      const auto rules = image_rules({&store, &augmentation}, &kKernelKey);
+      const AugmentKey of_another_epoch{.seed = kKernelKey.seed, .epoch = 7};  // the request has the one that counts
+      const auto rules = image_rules({&store, &augmentation}, &of_another_epoch);
       run<float>(input, rules, out, targets, make_images_float);
       augmentation.erase(out, input.numbers, kKernelKey);  // as the batcher does after the kernel
       const auto expected = expected_batch(store, augmentation, input.numbers, kKernelKey);

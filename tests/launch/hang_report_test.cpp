@@ -45,6 +45,15 @@ TEST(HangReport, WhoStillStartsIsNotBlamed) {
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a has hung"));
 }
 
+TEST(HangReport, WhoStillStartsIsBlamedByThoseWhoGaveUpWaitingForIt) {
+  auto gave_up = standing(0, Activity::kStarting, 0);
+  gave_up.failure = WorkerFailure{.rank = 0, .kind = FailureKind::kCommunication, .message = "nobody came"};
+  gave_up.signal = 0;
+  gave_up.exit_code = 1;
+  EXPECT_THAT(judge_ends({.workers = {gave_up, standing(1, Activity::kStarting, 0)}, .hung = true}).report,
+              HasSubstr("rank 1 on a has hung for 61 s at step 0, starting\n  rank 0 gave up: nobody came\n"));
+}
+
 TEST(HangReport, AnEarlierStepIsFurtherBehindThanAnEarlierActivity) {
   const AttemptEnd end{.workers = {standing(0, Activity::kAgreeing, 8), standing(1, Activity::kComputing, 7)},
                        .hung = true};

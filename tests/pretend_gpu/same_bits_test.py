@@ -102,6 +102,13 @@ class SameBits(PretendGpuTest):
             alone = self.losses(f"{model}_alone", f"model={model}", "launch.device=cuda", "launch.workers=1")
             self.assert_near(alone, self.losses(f"{model}_4", f"model={model}", "launch.device=cuda", words))
 
+    def test_batch_norm_over_all_ranks_is_replayed_with_the_bits_of_ordinary_steps(self):
+        for graph in ("on", "off"):
+            self.on_gpus(*BATCH_NORM, "trainer.sync_batchnorm=true", "launch.device=cuda", "launch.workers=2", f"trainer.cuda_graph={graph}",
+                         f"run.dir={graph}")
+        self.assert_replayed("on")
+        self.assertEqual(self.kept("on"), self.kept("off"))
+
     def test_find_lr_draws_the_curve_of_the_cpu(self):
         words = [*ONE_EPOCH, "model=mlp", "--steps=30"]
         self.ddprun("find-lr", *words, "run.dir=cpu", "launch.device=cpu")

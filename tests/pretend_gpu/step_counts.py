@@ -5,16 +5,18 @@ of one of 40, so that nothing counts which both do at their start and their end.
 
     tests/pretend_gpu/step_counts.py [NETWORK...]
 
-prints a table. docs/benchmarks.md has it, and tests/pretend_gpu/step_counts_test.py holds what it must show."""
+prints a table; gpt2 needs the Python package transformers. docs/benchmarks.md has it, and tests/pretend_gpu/step_counts_test.py holds what it
+must show."""
 
 import collections
+import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
+import numpy
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -25,11 +27,14 @@ QUIET = ["launch.device=cuda", "launch.workers=1", "launch.threads=1", "loggers=
          "trainer.eval_every=never", "trainer.log_every=1000", "trainer.system_metrics_seconds=0", "trainer.sanity_batches=0",
          "trainer.limit_test_batches=1", f"trainer.global_batch={BATCH}"]  # fmt: skip
 DIGITS = ["experiments/digits.yaml", f"dataset.train_size={BATCH * LONG * 2}", "dataset.val_size=16", "dataset.test_size=16"]
+SYMBOLS, CONTEXT = 50, 16
+GPT2 = ["n_layer=2", "n_embd=32", "n_head=2", f"n_positions={CONTEXT}", f"vocab_size={SYMBOLS}", "bos_token_id=1", "eos_token_id=2"]
 NETWORKS = {
     "convnet": [*DIGITS, "model=convnet"],
     "convnet_bn": [*DIGITS, "model=convnet_bn"],
     "resnet18": [*DIGITS, "model=resnet"],
     "transformer": ["experiments/text.yaml", "model.layers=2", "model.width=32", "model.heads=2", "dataset.context=32", "~schedule"],
+    "gpt2": ["gpt2.yaml"],
 }
 
 
@@ -54,9 +59,23 @@ def of_a_step(command_of, folder):
     return {key: count for key, count in sorted(found.items()) if count != 0}
 
 
+def write_gpt2(folder):
+    """Writes transformers' GPT-2 as an exported network, random symbols, and an experiment of them."""
+    subprocess.run([ROOT / "tools/export_model", "transformers:GPT2LMHeadModel", f"--input={CONTEXT}:int64:{SYMBOLS}",
+                    *(f"--set={setting}" for setting in GPT2), "--out=gpt2.pt2"], cwd=folder, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    for name in ("input", "target"):
+        numpy.save(folder / f"{name}.npy", numpy.random.default_rng(1).integers(0, SYMBOLS, (2 * BATCH * LONG, CONTEXT)))
+    (folder / "gpt2.yaml").write_text(json.dumps({  # JSON is YAML
+        "name": "gpt2", "model": {"plugin": "exported", "file": "gpt2.pt2"}, "optimizer": {"plugin": "adamw", "lr": 1e-3},
+        "dataset": {"plugin": "tensors", "train": ["input.npy", "target.npy"], "classes": SYMBOLS, "symbols": True},
+        "trainer": {"max_epochs": 1}}))  # fmt: skip
+
+
 def training(words, graph, folder):
     """Returns the counts of a step of ddprun."""
     folder.mkdir()
+    if words[0] == "gpt2.yaml":
+        write_gpt2(folder)
     return of_a_step(lambda steps: [DDPRUN, *words, *QUIET, f"trainer.cuda_graph={graph}", f"trainer.max_steps={steps}",
                                     f"run.dir={folder / str(steps)}"], folder)  # fmt: skip
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What ddprun itself adds to a training step on a GPU, beside the model's and the optimizer's operators: little, and nothing that waits."""
 
+import collections
 import os
 import pathlib
 import tempfile
 import unittest
 
-from step_counts import NETWORKS, summed, training
+from step_counts import DDPRUN, NETWORKS, QUIET, summed, told, training
 
 # The batch is gathered, what may not be finite is looked at, the correct are counted, and all numbers are brought together for the host.
 OWN = {"make_images_float", "aten::_foreach_norm.Scalar", "count_correct_float", "pack_numbers"}
@@ -34,7 +35,18 @@ class StepCounts(unittest.TestCase):
         counts = self.counts("on")
         self.assert_nothing_waits(counts)
         self.assertEqual(summed(counts, "graph"), 1)
-        self.assertEqual({name for kind, name in counts if kind == "launch"}, {"make_images_float"})
+        self.assertEqual({name for kind, name in counts if kind == "launch"}, set())  # the batch is made in the graph
+        self.assertEqual(counts["replay", "make_images_float"], 1)
+        self.assertEqual(summed(counts, "copy"), 2)  # the samples' numbers there, the results back
+
+    def test_batches_of_the_host_are_copied_beside_the_steps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "trace"
+            told([DDPRUN, *NETWORKS["transformer"], *QUIET, "trainer.max_steps=20", f"run.dir={folder}/run"], trace, folder)
+            lines = [line.split("\t") for file in pathlib.Path(folder).glob("trace.*") for line in file.read_text().splitlines()]
+        of_steps, _ = collections.Counter(line[3] for line in lines if line[0] == "launch").most_common(1)[0]
+        beside = [line for line in lines if line[0] == "copy" and line[1] == "pinned" and line[3] != of_steps]
+        self.assertGreaterEqual(len(beside), 2 * 20)  # input and target of each step
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ void only_some_count() {
 }
 
 at::Tensor CountedMean::weight(const at::Tensor& counted, bool borrowed) {
+  if (micro_batches_ == 1 && (alone_ || !communicator_.is_distributed())) return {};
   const auto count = borrowed ? at::zeros({}, counted.options().dtype(at::kDouble)) : counted.to(at::kDouble);
   if (!total_.defined()) {
     expected_ = count.clone();

@@ -28,8 +28,9 @@ class CountedMean {
   CountedMean(Communicator& communicator, int64_t micro_batches, bool alone)
       : communicator_(communicator), micro_batches_(micro_batches), alone_(alone) {}
 
-  // Returns the weight of the next micro-batch's mean loss in the mean over ranks, a float32 scalar on the device.
-  // `counted` is the model's; it does not count if the batch is `borrowed`. Collective, in the step's first one.
+  // Returns the weight of the next micro-batch's mean loss in the mean over ranks, a float32 scalar on the device;
+  // undefined if that is 1 in any case, as for the only micro-batch of the only rank. `counted` is the model's; it does
+  // not count if the batch is `borrowed`. Collective, in the step's first one.
   at::Tensor weight(const at::Tensor& counted, bool borrowed);
 
   // Corrects the gradients, averaged over the ranks, in place. Does nothing if weight() was not called. Collective.

@@ -276,8 +276,9 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, Met
   sums.add(step, micro.samples);
   if (counts_.value_or(step.counted.defined()) != step.counted.defined()) only_some_count();
   counts_ = step.counted.defined();
-  if (*counts_) return scaler_.scaled(step.loss * counted.weight(step.counted, micro.samples == 0));
-  return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);
+  if (!*counts_) return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);
+  const auto weight = counted.weight(step.counted, micro.samples == 0);
+  return scaler_.scaled(weight.defined() ? step.loss * weight : step.loss);
 }
 
 // Warns of unused parameters, which end a run of several workers but would go unnoticed in one of a single worker.

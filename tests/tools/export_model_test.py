@@ -20,11 +20,12 @@ from export_model.__main__ import main  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 
 NETS = '''
-import collections, itertools, random, types
+import collections, itertools, logging, random, types
 import torch
 from torch import nn
 
 CALLS = 0
+LOG = logging.getLogger("nets")
 
 
 class Net(nn.Module):
@@ -362,6 +363,11 @@ class Writes(Net):
         return self.width + self.last.mean()
 
 
+class Logs(Net):
+    def before(self):
+        LOG.debug("a logger remembers what it is not to tell")
+
+
 class OwnMode(Net):
     def made(self):
         self.norm = nn.BatchNorm1d(8)
@@ -468,7 +474,7 @@ class ExportModel(unittest.TestCase):
         self.assertIn("a batch has a tensor index of its own", self.export("Index", "--input", "index=", code=2))
 
     def test_what_only_looks_unusual_is_exported(self):
-        for name in ("Names", "Lazy", "Wrapper", "Twice", "Cache", "Writes", "OwnMode"):
+        for name in ("Names", "Lazy", "Wrapper", "Twice", "Cache", "Writes", "Logs", "OwnMode"):
             with self.subTest(name):
                 self.assertIn("checked against the module", self.export(name))
                 pathlib.Path("net.pt2").unlink()

@@ -63,7 +63,7 @@ struct Operator {
   bool is_random = false;
   bool has_dynamic_outputs = false;      // whose sizes depend on numbers
   bool takes_whole_cpu_tensors = false;  // beside the device's
-  bool takes_indices = false;            // which may be masks, so that the outputs are dynamic
+  bool takes_indices = false;            // if they are masks, the outputs are dynamic, otherwise not
   std::vector<int> aliased;              // for each result, the argument that it is, or -1
   std::optional<size_t> generator;       // the argument's place
   std::vector<size_t> outputs;           // places of arguments that are written to and sized as needed

@@ -140,9 +140,9 @@ c10::Device common_device(const Operator& op, const Arguments& arguments) {
 }
 
 bool has_dynamic_outputs(const Operator& op, const Arguments& arguments) {
-  bool dynamic = op.has_dynamic_outputs;
-  if (!op.takes_indices) return dynamic;
-  each_tensor(arguments[1], [&](const Tensor& index) {  // masks are counted first
+  if (!op.takes_indices) return op.has_dynamic_outputs;
+  bool dynamic = false;
+  each_tensor(arguments[1], [&](const Tensor& index) {  // masks are counted first; numbers are not
     dynamic = dynamic || (index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte));
   });
   return dynamic;

@@ -7,6 +7,7 @@ import contextlib
 import enum
 import functools
 import itertools
+import logging
 import random
 import sys
 import types
@@ -222,7 +223,7 @@ class Snapshot:
             for key, value in vars(cls).items():
                 if not key.startswith("__"):
                     self.add(f"{cls.__name__}.{key}", f"{cls.__name__}.{key}", f"{cls.__module__}.{cls.__qualname__}.{key}", value)
-            if "site-packages" in file:
+            if "site-packages" in file or "dist-packages" in file:
                 continue
             for key, value in vars(sys.modules.get(cls.__module__, cls)).items():
                 if not key.startswith("__") and not isinstance(value, (type, types.ModuleType, types.FunctionType)):
@@ -247,6 +248,8 @@ class Snapshot:
             self.keep(owner, title, path, value.getstate())
         elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
             self.keep(owner, title, path, value.tobytes())
+        elif isinstance(value, logging.Filterer):
+            return  # loggers remember whom they answer to, and tell it to nobody
         elif id(value) not in self.modules and depth < DEEPEST and id(value) not in self.seen:
             self.seen[id(value)] = value  # alive, so that no other has its id
             for key, one in self.inside(value):

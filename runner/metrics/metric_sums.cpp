@@ -63,6 +63,18 @@ double MetricTotal::value() const {
   return exponential ? std::exp(mean) : mean;
 }
 
+at::Tensor zero_if_none_counts(const at::Tensor& number, const at::Tensor& counted) {
+  return number.defined() && counted.defined() ? at::where(counted.gt(0), number, 0) : number;
+}
+
+// What is 0 where nothing counts is left to who reads a single step's numbers on the host: read().
+at::Tensor MetricSums::Entry::sum() const {
+  auto sum = value.to(at::kDouble);
+  if (is_mean) sum = sum * counted;
+  if (factor != 1) sum = sum * factor;
+  return zero_if_none_counts(sum, counted);
+}
+
 // Adds out of place, since a step's value may lie where the next one is written.
 void MetricSums::add(const Entry& entry) {
   const auto sum = std::ranges::find(entries_, entry.name, &Entry::name);
@@ -71,9 +83,9 @@ void MetricSums::add(const Entry& entry) {
     if (entry.is_empty()) entries_.back().value = at::zeros({}, at::kDouble);
   } else if (!entry.is_empty()) {
     const auto device = entry.value.device();
-    auto value = sum->value.to(device, at::kDouble);
-    if (sum->factor != 1) value = value * std::exchange(sum->factor, 1);
-    sum->value = value.add(entry.value, entry.factor);
+    sum->value = sum->sum().to(device).add(entry.counted.defined() ? entry.sum() : entry.value, entry.factor);
+    sum->factor = 1;
+    sum->is_mean = false;
     if (entry.counted.defined()) {
       sum->counted = sum->counted.defined() ? sum->counted.to(device) + entry.counted : entry.counted + sum->count;
     } else if (sum->counted.defined()) {
@@ -91,7 +103,7 @@ void MetricSums::add(const Step& step, int64_t samples) {
   const auto loss = step.loss.detach();
   const auto counted = samples > 0 ? step.counted : at::Tensor();
   if (counted.defined()) {
-    add({.name = "loss", .value = loss.to(at::kDouble) * counted, .counted = counted});
+    add({.name = "loss", .value = loss, .counted = counted, .is_mean = true});
   } else {
     add({.name = "loss", .value = loss, .factor = static_cast<double>(samples), .count = samples});
   }
@@ -117,6 +129,7 @@ at::Tensor MetricSums::loss() const {
 at::Tensor MetricSums::mean_loss() const {
   if (!loss().defined()) return {};
   const auto& entry = entries_.front();
+  if (entry.is_mean) return entry.value;
   if (entry.counted.defined()) return entry.value / entry.counted.clamp_min(1);
   const auto count = static_cast<double>(entry.count);
   return entry.factor == count ? entry.value : entry.value * (entry.factor / count);
@@ -151,7 +164,7 @@ MetricSums MetricSums::with(const at::Tensor& scalars, c10::Device device) const
 bool MetricSums::alike(const MetricSums& others) const {
   return std::ranges::equal(entries_, others.entries_, [](const Entry& a, const Entry& b) {
     return a.name == b.name && a.count == b.count && a.factor == b.factor && a.exponential == b.exponential &&
-           a.counted.defined() == b.counted.defined();
+           a.is_mean == b.is_mean && a.counted.defined() == b.counted.defined();
   });
 }
 
@@ -202,7 +215,11 @@ std::vector<MetricSums::Number> MetricSums::read() const {
   for (const auto& entry : entries_)
     numbers.push_back({.sum = entry.factor * number(entry.value), .count = static_cast<double>(entry.count)});
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].counted.defined()) numbers[i].count = number(entries_[i].counted);
+    if (!entries_[i].counted.defined()) continue;
+    auto& [sum, count] = numbers[i];
+    count = number(entries_[i].counted);
+    if (entries_[i].is_mean) sum *= count;
+    if (!(count > 0)) sum = 0;
   }
   return numbers;
 }

@@ -24,6 +24,10 @@ struct MetricTotal {
   double value() const;  // the mean, or its exponential; NaN if nothing was counted
 };
 
+// Returns the number, or 0 where nothing counts: a mean of nothing is NaN. Does not wait for a GPU. Either may be
+// undefined, and the number is then returned.
+at::Tensor zero_if_none_counts(const at::Tensor& number, const at::Tensor& counted);
+
 class MetricSums {
  public:
   // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU. Throws
@@ -77,6 +81,9 @@ class MetricSums {
     int64_t count = 0;
     at::Tensor counted = {};  // in place of `count`, if only the device knows it: a scalar there
     bool exponential = false;
+    bool is_mean = false;  // of what `counted` counts: the sum is the value times that
+
+    at::Tensor sum() const;  // float64; 0 if nothing counts
 
     bool is_empty() const { return count == 0 && !counted.defined(); }
   };

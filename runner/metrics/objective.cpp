@@ -454,36 +454,13 @@ std::unique_ptr<WatchedObjective> watched_objective(const PluginChoice& choice, 
                                             predicting_hook(model));
 }
 
-namespace {
-
-// Sets numbers to 0 where what they are of has nothing that counts: a mean of nothing is NaN.
-class ZeroIfNoneCounts {
- public:
-  at::Tensor operator()(const at::Tensor& number, const at::Tensor& counted) {
-    if (!number.defined() || !counted.defined()) return number;
-    if (!counted.is_same(counted_)) {  // mostly all of a step share it
-      counted_ = counted;
-      some_count_ = counted.gt(0);
-      zero_ = at::zeros({}, counted.options().dtype(at::kLong));  // of the least type: the numbers keep theirs
-    }
-    return at::where(some_count_, number, zero_);
-  }
-
- private:
-  at::Tensor counted_, some_count_, zero_;
-};
-
-}  // namespace
-
 at::Tensor call_predict(Model& model, const Batch& batch) {
   return in_plugin({"model", predicting_hook(model)}, [&] { return model.predict(batch); });
 }
 
 Step call_step(Model& model, const Batch& batch, const Objective& objective) {
   auto step = in_plugin(step_hook(model), [&] { return model.step(batch, objective); });
-  ZeroIfNoneCounts zero_if_none;
-  step.loss = zero_if_none(step.loss, step.counted);
-  for (auto& metric : step.metrics) metric.sum = zero_if_none(metric.sum, metric.counted);
+  step.loss = zero_if_none_counts(step.loss, step.counted);
   return step;
 }
 

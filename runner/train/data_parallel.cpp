@@ -4,6 +4,7 @@
 #include "comm/replicate.h"
 #include "data/loader.h"
 #include "metrics/metric_counts.h"
+#include "metrics/metric_sums.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/counted_mean.h"
@@ -185,6 +186,7 @@ std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objec
     const FusedLayersScope same_layers(fused);
     const c10::StreamGuard on_stream(streams[i]);  // also sets its device
     steps[i] = call_step(*lanes_[i].model, parts[i], objective);
+    for (auto& metric : steps[i].metrics) metric.sum = zero_if_none_counts(metric.sum, metric.counted);
   };
   std::packaged_task<void()> own([&] { run_part(0); });
   std::vector<std::future<void>> ends;

@@ -14,10 +14,10 @@ OWN = {"make_images_float", "aten::_foreach_norm.Scalar", "count_correct_float",
 
 
 class StepCounts(unittest.TestCase):
-    def counts(self, graph):
+    def counts(self, graph, network="convnet_bn"):
         os.environ["PRETEND_SCHEDULE"] = "sync"  # a host that waits has not looked whether it must
         with tempfile.TemporaryDirectory() as folder:
-            return training(NETWORKS["convnet_bn"], graph, pathlib.Path(folder) / graph)
+            return training(NETWORKS[network], graph, pathlib.Path(folder) / graph)
 
     def assert_nothing_waits(self, counts):
         self.assertEqual(summed(counts, "host_wait"), 0)
@@ -30,6 +30,14 @@ class StepCounts(unittest.TestCase):
         self.assertEqual({name: counts["launch", name] for name in OWN}, dict.fromkeys(OWN, 1))
         others = {name for kind, name in counts if kind == "launch"} - OWN
         self.assertFalse(others & {"aten::cat", "aten::stack", "aten::eq.Tensor", "aten::max.dim", "aten::add.Tensor", "aten::zero_"}, others)
+
+    def test_an_ordinary_step_in_which_symbols_count(self):
+        """A loss of nothing is set to 0, once. What counts and what is counted is the model's to say, and the host multiplies."""
+        counts = self.counts("off", "transformer")
+        self.assert_nothing_waits(counts)
+        self.assertEqual(counts["launch", "aten::gt.Scalar"], 1)
+        self.assertEqual(counts["launch", "pack_numbers"], 1)
+        self.assertEqual(counts["launch", "aten::mul.Tensor"], 1)  # the model's perplexity
 
     def test_a_replayed_step(self):
         counts = self.counts("on")

@@ -63,17 +63,18 @@ class Context:
         return Run(folder / name)
 
 
-def difference(run, expected):
-    """The largest between the losses of two runs, as a part of the first loss."""
+def difference(run, expected, steps=None):
+    """The largest between the losses of two runs, in their first `steps` or in all, as a part of the first loss."""
     losses, wanted = run.losses(), expected.losses()
     assert wanted and losses.keys() == wanted.keys(), f"{run.folder.name} has {len(losses)} rows, {expected.folder.name} {len(wanted)}"
     first = abs(wanted[min(wanted)])
-    distances = [abs(losses[step] - wanted[step]) if losses[step] is not None else float("inf") for step in wanted]
+    distances = [abs(losses[step] - wanted[step]) if losses[step] is not None else float("inf") for step in sorted(wanted)[:steps]]
     return max(distances) / first
 
 
-def compare(run, expected, tolerance=TOLERANCE):
-    worst = difference(run, expected)
+def compare(run, expected, tolerance=TOLERANCE, steps=None):
+    """Of the first `steps` alone, or of all."""
+    worst = difference(run, expected, steps)
     text = f"{run.folder.name} differs from {expected.folder.name} by {worst:.1e} of the first loss; allowed {tolerance:.0e}"
     assert worst <= tolerance, text
     return worst

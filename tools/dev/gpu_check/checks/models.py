@@ -9,6 +9,7 @@ import time
 from gpu_check.checks.context import SAME, SMALL, Skip, compare, same
 
 STEPS = 14  # 12 ordinary ones, then a graph is recorded and replayed
+COMPARED = 4  # of them with a CPU's: BatchNorm magnifies what differs by rounding, in resnet from 3e-7 to 2e-2 of the loss in 12 steps
 FEW = ["trainer.global_batch=32", "optimizer.lr=0.01", "dataset.val_size=32", "dataset.test_size=32"]
 DIGITS = [*FEW, "dataset.train_size=448"]
 # How far losses may be from those of a CPU in float32, as a part of the first one.
@@ -116,7 +117,7 @@ def models(precision):
         return Matrix(context, precision).run()
 
     check.__name__ = f"models_{precision}"
-    check.__doc__ = (f"each model in {precision}, each memory format: {STEPS} steps near the CPU's, and replayed from CUDA graphs with the "
+    check.__doc__ = (f"each model in {precision}, each memory format: the first {COMPARED} of {STEPS} steps near the CPU's, and replayed from CUDA graphs with the "
                      "bits of ordinary ones")  # fmt: skip
     return check
 
@@ -174,7 +175,7 @@ class Matrix:
         if network.draws:
             return "finite"
         expected = self.context.reference(name, words, network.experiment)
-        return f"{compare(first, expected, TOLERANCES[self.precision]):.0e}"
+        return f"{compare(first, expected, TOLERANCES[self.precision], COMPARED):.0e}"
 
     def exported(self, name):
         """The words that name a module written in Python."""

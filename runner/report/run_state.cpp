@@ -61,7 +61,7 @@ std::string text_in(const nlohmann::json& object, const char* name) {
 // Ignores the summary of an earlier attempt, which does not describe a run that goes on.
 nlohmann::json current_summary(const fs::path& run_dir) {
   auto summary = read_json_file(run_dir / "summary.json");
-  if (!summary.is_object() || !enum_of<RunStatus>(text_in(summary, "status"))) return nullptr;
+  if (!is_summary(summary)) return nullptr;
   const auto attempt = summary.find("attempt");
   if (attempt != summary.end() && attempt->is_number_integer() &&
       attempt->get<int64_t>() < attempt_that_counts(run_dir))
@@ -172,6 +172,10 @@ nlohmann::json parse_recorded_json(std::string_view text) try {
 
 nlohmann::json read_json_file(const fs::path& file) {
   return parse_recorded_json(read_below(file.parent_path(), file.filename()));
+}
+
+bool is_summary(const nlohmann::json& json) {
+  return json.is_object() && enum_of<RunStatus>(text_in(json, "status")).has_value();
 }
 
 int64_t recorded_count(const nlohmann::json& value) {

@@ -43,6 +43,9 @@ nlohmann::json parse_recorded_json(std::string_view text);
 // read_below() does.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 
+// Returns whether it is what a run says of its end: an object with a status that is known.
+bool is_summary(const nlohmann::json& json);
+
 // Returns a recorded count. Throws std::runtime_error unless it is a whole number.
 int64_t recorded_count(const nlohmann::json& value);
 

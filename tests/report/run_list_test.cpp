@@ -75,6 +75,16 @@ TEST_F(RunLists, HaveARunThatCannotBeReadBesideTheOthers) {
   EXPECT_EQ(run_list_json(list_runs(folder_)).dump().find("password"), std::string::npos);
 }
 
+TEST_F(RunLists, ShowARunWhoseSummaryIsDamagedAsUnreadable) {
+  for (const auto* summary : {"{\"status\": \"comple", "[]", "{}", R"({"status": "unheard_of"})"}) {
+    make_run("torn");
+    write("torn/summary.json", summary);
+    const auto runs = list_runs(folder_);
+    ASSERT_EQ(runs.size(), 1U) << summary;
+    EXPECT_NE(runs[0].flaw.find("summary.json: expected an object"), std::string::npos) << runs[0].flaw;
+  }
+}
+
 TEST_F(RunLists, AreJsonWithAllThatIsKnown) {
   make_run("a");
   write("a/summary.json", R"({"status":"failed","stop_reason":"rank 1","steps":3,"best":{"val/accuracy":null}})");

@@ -3,13 +3,16 @@
 
 #include "base/log.h"
 #include "config/idle_settings.h"
+#include "config/key_path.h"
 #include "data/data_survey.h"
 #include "plugin_host/plugin_call.h"
+#include "train/train_state.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 namespace ddprun {
 namespace {
@@ -72,9 +75,32 @@ void require_something_to_learn(const Experiment& experiment, const Dataset& dat
     require_weight(*weights, dataset);
 }
 
+namespace {
+
+// Returns lines for what is to be written at steps that the run does not come to.
+std::vector<std::string> beyond_the_end(const Experiment& experiment, int64_t samples) {
+  if (samples == 0) return {};
+  const TrainPlan plan(experiment.trainer, samples);
+  std::vector<std::string> lines;
+  const auto check = [&](const char* key, int64_t first, const char* what) {
+    const auto* written = find_at(experiment.config, *parse_key_path(key));
+    if (!written || first <= plan.max_steps()) return;
+    lines.push_back(problem_line(written->origin(), key,
+                                 log::text("has no effect: ", what, " after step ", first, ", and the run has ",
+                                           plan.max_steps(), " steps of ", plan.steps_per_epoch(), " an epoch")));
+  };
+  const auto& every = experiment.histograms.every;
+  check("histograms.every", every.steps + every.epochs * plan.steps_per_epoch(), "the first are drawn");
+  if (experiment.trainer.max_steps == 0) check("profile.steps", experiment.profile.steps.first, "the profile begins");
+  return lines;
+}
+
+}  // namespace
+
 std::vector<std::string> idle_with_data(const Experiment& experiment, const Dataset& dataset) {
   const auto size = [&](Split split) { return in_plugin({"dataset", "size"}, [&] { return dataset.size(split); }); };
   auto found = idle_monitors(experiment, size(Split::kVal) > 0, size(Split::kTest) > 0);
+  std::ranges::move(beyond_the_end(experiment, size(Split::kTrain)), std::back_inserter(found));
   const auto classes = spec_of(dataset).classes;
   const auto* metrics = is_of_classes(experiment) ? option_of(experiment.objective, "metrics") : nullptr;
   for (const auto& metric : metrics ? metrics->items() : std::vector<Value>()) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 namespace ddprun::test {
@@ -91,6 +92,15 @@ TEST_F(Tensors, TakesFloatTargetsAsValues) {
   EXPECT_TRUE(batch.target.equal(at::tensor({2.5, 3.5}, at::kFloat).view({1, 2})));
   EXPECT_TRUE(batch.input.equal(at::tensor({8.}, at::kFloat).view({1, 1})));
   EXPECT_EQ(data->spec().classes, 0);
+}
+
+TEST_F(Tensors, RefusesNumbersBeyondFloat32ButNotThoseThatAreInfinite) {
+  const auto infinity = std::numeric_limits<double>::infinity();
+  const auto data = start_pair(npy_file("<f8", "(3,)", bytes_of<double>({1, 1e300, infinity})),
+                               npy_file("|u1", "(3,)", std::string("\0\1\0", 3)));
+  EXPECT_THAT(message_of<UserError>([&] { data->get(Split::kTrain, std::vector<int64_t>{0, 1}); }),
+              HasSubstr("input.npy: row 1 has 1e+300, which is beyond float32"));
+  EXPECT_EQ(data->get(Split::kTrain, std::vector<int64_t>{2}).input.item<double>(), infinity);
 }
 
 TEST_F(Tensors, CountsTheClassesOverAllSplits) {

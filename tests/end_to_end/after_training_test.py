@@ -103,7 +103,8 @@ class AfterTraining(CommandTest):
         self.assertEqual(self.all_files(), self.before)
 
     def test_another_split_and_checkpoint_can_be_chosen(self):
-        self.ddprun("predict", "run", "step_00000010", "--split", "val", "--out", "val.csv", "launch.workers=3")
+        running = self.ddprun("predict", "run", "step_00000010", "--split", "val", "--out", "val.csv", "launch.workers=3", "trainer.limit_val_batches=1")
+        self.assertIn("trainer.limit_val_batches=1: has no effect: predict takes each sample of the split", running.err())
         rows = self.rows("val.csv")
         self.assertEqual([row["index"] for row in rows], [str(i) for i in range(149)])
         found = json.loads(self.ddprun("evaluate", "run", "step_00000010", "--json").out())

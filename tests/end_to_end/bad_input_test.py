@@ -112,12 +112,13 @@ class DataOfOneKind(CommandTest):
     def test_what_has_no_effect_is_told_by_check_and_at_the_start(self):
         file = self.words([0, 1, 2, 0, 1, 2])
         words = ["objective={metrics: [accuracy, top5]}", "early_stopping={monitor: val/loss}", "schedule=plateau",
-                 "checkpoint.monitor=val/accuracy", "schedule.warmup_from=0.1"]
+                 "checkpoint.monitor=val/accuracy", "schedule.warmup_from=0.1", "histograms={every: 50st}"]
         for command in (["check", file], [file, "run.dir=run"]):
             told = self.ddprun(*command, *words).err()
             for text in ("early_stopping.monitor: val/loss is not measured, since the dataset has neither a validation nor a test split: "
                          "nothing can stop the run early", "the lr never falls", "no checkpoint becomes the best",
-                         "objective.metrics: top5 of 3 classes is always 100 %", "schedule.warmup_from: has no effect: there is no warmup"):
+                         "objective.metrics: top5 of 3 classes is always 100 %", "schedule.warmup_from: has no effect: there is no warmup",
+                         "histograms.every: has no effect: the first are drawn after step 50, and the run has 2 steps of 2 an epoch"):
                 self.assertIn(text, told)
         self.assertNotIn("has no effect", self.ddprun("check", file).err())
 

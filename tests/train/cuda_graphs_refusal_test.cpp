@@ -137,7 +137,6 @@ TEST(CudaGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
 
 TEST(CudaGraphsRefusal, SettingsThatNeedTheHost) {
   const std::vector<std::pair<const char*, std::function<void(TrainerConfig&)>>> settings{
-      {"sync_batchnorm", [](auto& trainer) { trainer.sync_batchnorm = true; }},
       {"find_unused_parameters", [](auto& trainer) { trainer.find_unused_parameters = true; }},
       {"gradient_compression", [](auto& trainer) { trainer.gradient_compression = GradientCompression::kFp16; }}};
   for (const auto& [name, set] : settings) {

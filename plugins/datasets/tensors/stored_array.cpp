@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
@@ -91,9 +92,16 @@ void require_values(const StoredArray& array) {
   }
 }
 
+// A number that is infinite in the file stays so.
 void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out) {
   each_of_row(array, row, [&](int64_t i, auto value) {
-    out[i] = static_cast<float>(static_cast<double>(value) * change.factor + change.offset);
+    const auto number = static_cast<double>(value) * change.factor + change.offset;
+    out[i] = static_cast<float>(number);
+    if (!std::isinf(out[i]) || std::isinf(static_cast<double>(value))) return;
+    std::ostringstream flaw;
+    flaw << "row " << row << " has " << number
+         << ", which is beyond float32, of at most 3.4e+38; scale it before saving";
+    array.refuse(flaw.str());
   });
 }
 

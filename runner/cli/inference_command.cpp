@@ -64,11 +64,10 @@ void warn_of_unread(const Arguments& arguments) {
     const auto change = parse_override(text, told_when_composed);
     if (!change) continue;
     const auto& path = change->path;
-    if (arguments.command == "predict" && path.back().starts_with("limit_")) {
+    const bool is_of_trainer = path.front() == "trainer" && path.size() > 1;
+    const bool is_unread = is_of_trainer && !is_in(kReadOfTrainer, path[1]);
+    if (is_of_trainer && !is_unread && arguments.command == "predict" && path[1].starts_with("limit_"))
       log::warn(text + ": has no effect: predict takes each sample of the split");
-      continue;
-    }
-    const bool is_unread = path.front() == "trainer" && path.size() > 1 && !is_in(kReadOfTrainer, path[1]);
     if (is_unread || is_in(kOfTraining, path.front()))
       log::warn(text + ": has no effect: only training reads " + path.front() + (is_unread ? "." + path[1] : ""));
   }

@@ -112,7 +112,7 @@ TrainBatch TrainLoader::load(int64_t step) {
                   .weight = share,
                   .step = step,
                   .key = key};
-  if (is_resident(images_) && !mixing_.enabled() && images_->makes_of_requests(&key)) {
+  if (images_ && !mixing_.enabled() && images_->makes_of_requests(&key)) {
     item.images = images_;
     item.request = images_->request(item.batch.index, &key);
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list.h"
 
-#include "base/files_below.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "report/config_lines.h"
@@ -41,19 +40,11 @@ void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) 
   }
 }
 
-// A summary that says nothing of the run is not none: the run would seem to have been interrupted.
-std::string flaw_of_summary(const fs::path& run) {
-  const auto text = read_below(run, "summary.json");
-  if (text.empty() || is_summary(parse_recorded_json(text))) return "";
-  return (run / "summary.json").string() + ": expected an object with the status of a run; is it damaged?";
-}
-
 ListedRun listed(std::string label, const fs::path& path) try {
-  return {.label = label,
-          .path = path,
-          .state = read_run_state(path),
-          .overrides = read_overrides(path),
-          .flaw = flaw_of_summary(path)};
+  ListedRun run{.label = label, .path = path, .state = read_run_state(path), .overrides = read_overrides(path)};
+  if (run.state.has_damaged_summary)
+    run.flaw = (path / "summary.json").string() + ": expected an object with the status of a run; is it damaged?";
+  return run;
 } catch (const UserError& error) {
   return {.label = std::move(label), .path = path, .state = {.name = path.filename().string()}, .flaw = error.what()};
 }

@@ -59,14 +59,16 @@ std::string text_in(const nlohmann::json& object, const char* name) {
 }
 
 // Ignores the summary of an earlier attempt, which does not describe a run that goes on.
-nlohmann::json current_summary(const fs::path& run_dir) {
-  auto summary = read_json_file(run_dir / "summary.json");
-  if (!is_summary(summary)) return nullptr;
+void read_current_summary(const fs::path& run_dir, RunState& state) {
+  const auto text = read_below(run_dir, "summary.json");
+  auto summary = parse_recorded_json(text);
+  state.has_damaged_summary = !text.empty() && !(summary.is_object() && enum_of<RunStatus>(text_in(summary, "status")));
+  if (text.empty() || state.has_damaged_summary) return;
   const auto attempt = summary.find("attempt");
   if (attempt != summary.end() && attempt->is_number_integer() &&
       attempt->get<int64_t>() < attempt_that_counts(run_dir))
-    return nullptr;
-  return summary;
+    return;
+  state.summary = std::move(summary);
 }
 
 double time_in(const fs::path& environment) {
@@ -174,10 +176,6 @@ nlohmann::json read_json_file(const fs::path& file) {
   return parse_recorded_json(read_below(file.parent_path(), file.filename()));
 }
 
-bool is_summary(const nlohmann::json& json) {
-  return json.is_object() && enum_of<RunStatus>(text_in(json, "status")).has_value();
-}
-
 int64_t recorded_count(const nlohmann::json& value) {
   if (!value.is_number_integer()) throw std::runtime_error("a count was expected");
   return value.get<int64_t>();
@@ -186,7 +184,8 @@ int64_t recorded_count(const nlohmann::json& value) {
 RunState read_run_state(const fs::path& run_dir) {
   std::vector<std::string> unheard;
   const auto config = read_config(run_dir / "config.yaml", unheard).value_or(Value());
-  RunState state{.name = value_at(config, {"name"}, run_dir.filename().string()), .summary = current_summary(run_dir)};
+  RunState state{.name = value_at(config, {"name"}, run_dir.filename().string())};
+  read_current_summary(run_dir, state);
   if (const auto place = kept_elsewhere(run_dir)) {
     state.status = RunStatus::kElsewhere;
     state.reason = "the run is kept at " + *place + "; here are only this node's logs";

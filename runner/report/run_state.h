@@ -22,6 +22,7 @@ struct RunState {
   RunStatus status = RunStatus::kInterrupted;  // with kElsewhere `reason` says where
   std::string reason;                          // why it ended; empty if unknown
   nlohmann::json summary;                      // of the newest attempt; null if that has none (yet)
+  bool has_damaged_summary = false;            // there is one that says nothing: the run need not be interrupted
   double started = 0;                          // start of the first attempt, seconds since 1970; 0: unknown
   double seconds = 0;  // taken by all its commands; without a summary, by the newest attempt so far; 0: unknown
   double epochs = 0;   // epochs done; without a summary, the one it was in
@@ -42,9 +43,6 @@ nlohmann::json parse_recorded_json(std::string_view text);
 // Does the same for a whole file of a run's folder; returns null if it is missing, too. Throws UserError as
 // read_below() does.
 nlohmann::json read_json_file(const std::filesystem::path& file);
-
-// Returns whether it is what a run says of its end: an object with a status that is known.
-bool is_summary(const nlohmann::json& json);
 
 // Returns a recorded count. Throws std::runtime_error unless it is a whole number.
 int64_t recorded_count(const nlohmann::json& value);

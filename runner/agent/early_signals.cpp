@@ -2,6 +2,7 @@
 #include "agent/early_signals.h"
 
 #include "base/spawn.h"
+#include "launch/signal_inbox.h"
 #include "launch/worker_process.h"
 
 #include <sys/syscall.h>
@@ -44,7 +45,7 @@ EarlySignals::~EarlySignals() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   const auto signals = signal_set(kStopSignals);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  for (const int signal : kStopSignals) std::signal(signal, SIG_DFL);
+  for (const int signal : kStopSignals) direct_to_this_thread(signal);
 }
 
 }  // namespace ddprun

@@ -9,9 +9,13 @@
 
 namespace ddprun {
 
-// While it lives, SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP and SIGCHLD of the calling thread wait to be taken instead
-// of acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's background job) stay ignored, and
-// SIGPIPE is. The destructor restores everything. For single-threaded programs.
+// Makes a signal of the process come to the calling thread, which blocks it, even where a library's thread lets
+// it through: CUDA's driver has such threads, and a default action would end the program. It is for the main thread.
+void direct_to_this_thread(int signal) noexcept;
+
+// While it lives, SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP and SIGCHLD of the process wait to be taken by the calling
+// thread, the main one, instead of acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's
+// background job) stay ignored, and SIGPIPE is. The destructor restores everything.
 class SignalInbox {
  public:
   SignalInbox();
@@ -23,8 +27,13 @@ class SignalInbox {
   std::vector<int> take();  // those that came since, in no particular order; never blocks
 
  private:
+  struct Replaced {
+    int signal;
+    struct sigaction action;
+  };
+
   sigset_t old_mask_;
-  struct sigaction old_child_, old_pipe_;
+  std::vector<Replaced> old_;
   UniqueFd fd_;
 };
 

@@ -32,7 +32,10 @@ bool is_on(const c10::IValue& value, c10::Device device) {
 // its value: others may be memory that nobody has written yet.
 enum class HostNumber { kUntold, kRead, kWritten };
 
+// The state with which attention's backward draws its dropout anew (philox_seed and philox_offset in
+// native_functions.yaml) is none: without dropout nobody writes it, and in a capture it lies on the device.
 HostNumber use_of(const c10::Argument* argument, bool has_device_tensor) {
+  if (argument && argument->name().starts_with("philox_")) return HostNumber::kUntold;
   const auto* alias = argument ? argument->alias_info() : nullptr;
   if (alias && alias->isWrite()) return HostNumber::kWritten;
   return alias || !has_device_tensor ? HostNumber::kUntold : HostNumber::kRead;
@@ -120,8 +123,14 @@ std::shared_ptr<Listener> make_listener(std::vector<std::string>& entries, std::
   return listener;
 }
 
-std::string shortened(const std::string& text) {
-  return text.size() <= kMostShown ? text : text.substr(0, kMostShown) + " ...";
+// Shows the operator's name and what is around `place`, where it differs from another.
+std::string shortened(const std::string& text, size_t place) {
+  if (text.size() <= kMostShown) return text;
+  const auto name_end = text.find('(') + 1;
+  const auto begin = std::max(name_end, place - std::min(place, kMostShown / 4));
+  const auto shown = text.substr(begin, kMostShown);
+  return text.substr(0, name_end) + (begin > name_end ? "... " : "") + shown +
+         (begin + shown.size() < text.size() ? " ..." : "");
 }
 
 }  // namespace
@@ -148,10 +157,11 @@ std::string OperatorLog::difference(const OperatorLog& later) const {
   const auto& now = later.entries_;
   const auto [before, after] = std::ranges::mismatch(entries_, now);
   if (before == entries_.end() && after == now.end()) return "";
-  const auto shown = [](const auto& at, const auto& entries) {
-    return at == entries.end() ? "nothing" : shortened(*at);
-  };
-  return shown(after, now) + ", which was " + shown(before, entries_);
+  const std::string nothing = "nothing";
+  const auto& earlier = before == entries_.end() ? nothing : *before;
+  const auto& later_one = after == now.end() ? nothing : *after;
+  const auto place = static_cast<size_t>(std::ranges::mismatch(earlier, later_one).in1 - earlier.begin());
+  return shortened(later_one, place) + ", which was " + shortened(earlier, place);
 }
 
 }  // namespace ddprun

@@ -5,9 +5,24 @@
 
 #include <cuda.h>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <mutex>
+#include <thread>
 
 namespace {
+
+// The driver has threads of its own from then on, with the signals that the caller lets through, whatever it blocks
+// later. (Not documented; seen with driver 580 on an H100.)
+void start_own_thread() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+  });
+}
 
 CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(1 + static_cast<intptr_t>(device)); }
 
@@ -48,7 +63,9 @@ REFUSED(cuStreamWriteValue32)
 CUresult cuInit(unsigned) {
   const auto order = pretend::ordered(__func__, CUDA_ERROR_NOT_INITIALIZED);
   if (order.kind == pretend::Order::kError) return static_cast<CUresult>(order.error);
-  return pretend::count_devices() > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+  if (pretend::count_devices() == 0) return CUDA_ERROR_NO_DEVICE;
+  start_own_thread();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuDriverGetVersion(int* version) {

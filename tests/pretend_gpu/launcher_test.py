@@ -4,12 +4,14 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
 
-from command import DDPRUN, SMALL, CommandTest, summary  # noqa: E402
+from command import DDPRUN, SMALL, CommandTest, Gate, summary  # noqa: E402
 
 RUN = pathlib.Path(__file__).resolve().parent / "run"
 LIBRARIES = os.environ["PRETEND_LIBRARIES"]
@@ -69,6 +71,25 @@ class Launcher(CommandTest):
         self.assertEqual(summary(run)["ranks"][0]["device"], "cuda:0, Pretend GPU, 2 GiB")
         self.ddprun("report", run)
         self.assertIn("GPUs of this run were pretended", (run / "report.html").read_text())
+
+    def test_signals_save_a_run_though_threads_of_the_driver_let_them_through(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+            with self.subTest(signal=number.name):
+                gate = Gate(self, 2)
+                env = {"PRETEND_LIBRARIES": LIBRARIES, "PRETEND_GPUS": "1", **gate.env}
+                running = self.start_program(RUN, DDPRUN, *QUICK, "trainer.max_steps=40", f"run.dir={number.name}", env=env)
+                gate.wait(running)
+                self.assertTrue([mask for mask in self.masks(running.pid) if not mask >> (number - 1) & 1])
+                running.send(number)
+                self.wait_until(lambda: "saving a checkpoint" in running.err(), "the launcher to hear it", running)
+                gate.open()
+                self.assertEqual(running.wait(SECONDS), 75, running.text())
+                self.assertEqual(summary(self.folder / number.name)["status"], "preempted")
+
+    def masks(self, pid):
+        """What each of its threads blocks."""
+        status = [(task / "status").read_text() for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+        return [int(re.search(r"^SigBlk:\s*(\w+)", text, re.MULTILINE)[1], 16) for text in status]
 
     def test_a_run_without_them_says_nothing_of_them(self):
         self.ddprun(*QUICK, "launch.device=cpu", "run.dir=run")

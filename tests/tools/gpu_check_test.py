@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tempfile
 import textwrap
+import threading
 import types
 import unittest
 from unittest import mock
@@ -174,7 +175,7 @@ class SessionTest(FolderTest):
         return outcome if takes <= seconds else Outcome("FAIL", "no end", hung=True)
 
     def run_session(self, *words):
-        options = parse_arguments(["--rehearse", f"--keep={self.folder / 'kept'}", f"--build={self.folder}", *words])
+        options = parse_arguments(["--rehearse", f"--keep={self.folder / 'kept'}", f"--build={self.folder}", "--at-once=1", *words])
         self.results = Results(options, self.folder)
         session.Session(options, [], self.folder, self.results, lambda: self.now).run()
         rows = json.loads((self.folder / "kept/results.json").read_text())["results"]
@@ -197,6 +198,30 @@ class SessionTest(FolderTest):
             expected = "FAIL" if check.name == plan.NCCL else "SKIP" if check.after == plan.NCCL else "PASS"
             self.assertEqual(rows[check.name][0], expected, check.name)
             self.assertEqual(f"{plan.NCCL} hung" in rows[check.name][1], expected == "SKIP")
+
+    def test_checks_run_at_once_but_none_beside_one_that_fills_the_memory_or_that_it_comes_after(self):
+        lock, running, beside = threading.Lock(), set(), {}
+        first_two = threading.Barrier(2, timeout=60)
+
+        def run(name, folder, _settings, _seconds):
+            with lock:
+                running.add(name)
+                beside[name] = running - {name}
+            if name in ("backend_loads", "gpu_tests"):
+                first_two.wait()  # raises where the other does not run meanwhile
+            with lock:
+                running.remove(name)
+            folder.mkdir(parents=True)
+            return Outcome("PASS", "seen")
+
+        with mock.patch.object(attempt, "attempt", run):
+            rows = self.run_session("--program=x", "--part=1", "--at-once=2")
+        self.assertEqual({outcome for outcome, _ in rows.values()}, {"PASS"})
+        alone = {check.name for check in plan.PARTS[1] if check.alone}
+        self.assertTrue(alone)
+        for check in plan.PARTS[1]:
+            self.assertFalse(beside[check.name] & {*alone, check.after}, check.name)
+            self.assertFalse(check.alone and beside[check.name], check.name)
 
     def test_all_ends_by_the_deadline_and_what_does_not_fit_is_no_failure(self):
         self.takes = {check.name: (check.seconds, Outcome("PASS", "seen")) for check in plan.PARTS[1]}
@@ -297,7 +322,7 @@ class CommandTest(unittest.TestCase):
             self.assertEqual("table wide_resnet:" in shown.stdout, part == plan.TABLES_PART)
 
     def test_words_that_make_no_sense_are_refused(self):
-        for words in (["--part", "3"], ["--table", "nothing"], ["--only", "nothing"], ["--pairs", "0"], ["--packed", "x"]):
+        for words in (["--part", "3"], ["--table", "nothing"], ["--only", "nothing"], ["--pairs", "0"], ["--at-once", "0"], ["--packed", "x"]):
             self.assertEqual(self.run_it(*words).returncode, 2, words)
 
 

@@ -64,6 +64,33 @@ TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotTold) {
   EXPECT_EQ(log.difference(worked(6)), "");
 }
 
+TEST(OperatorLog, TheStateOfAttentionsDropoutIsNotTold) {
+  const auto some = at::ones({1, 1, 8, 4}, at::kMeta), sums = at::ones({1, 1, 8}, at::kMeta);
+  const auto worked = [&](int64_t left_in_memory) {
+    const auto state = at::scalar_tensor(left_in_memory, at::kLong);
+    return log_of(
+        [&] {
+          EXPECT_THROW(at::_scaled_dot_product_efficient_attention_backward(some, some, some, some, {}, some, sums,
+                                                                            state, state, 0, {true, true, true, false}),
+                       c10::Error);  // the stand-in has no kernel of it; the call is heard before
+        },
+        at::kMeta);
+  };
+  const auto log = worked(5);
+  EXPECT_FALSE(log.empty());
+  EXPECT_EQ(log.difference(worked(6)), "");
+}
+
+TEST(OperatorLog, TheDifferenceIsShownHoweverFarBehindItIs) {
+  const auto many = [](int64_t size) {
+    std::vector<at::Tensor> parts(20, at::ones({3, 4, 5}));
+    parts.push_back(at::ones({3, 4, size}));
+    return log_of([&] { at::_foreach_exp(parts); });
+  };
+  EXPECT_THAT(many(7).difference(many(8)),
+              AllOf(HasSubstr("aten::_foreach_exp(... "), HasSubstr("Float[3, 4, 8]"), HasSubstr("Float[3, 4, 7]")));
+}
+
 TEST(OperatorLog, ANumberOfTheHostThatStepsWriteIsADifference) {
   const auto count = at::zeros({1}, at::kLong);
   const auto step = [&] { return log_of([&] { count.add_(1); }, at::kMeta); };

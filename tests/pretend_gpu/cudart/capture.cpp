@@ -90,11 +90,14 @@ cudaError_t refuse_unsafe(const char* function) {
 
 // A stream joins a capture when it waits for one of its events (Programming Guide, "Cross-stream Dependencies and
 // Events"); it cannot be in two (driver_types.h, cudaErrorStreamCaptureMerge).
+bool is_over(const std::shared_ptr<Capture>& capture) {
+  const auto& all = captures();
+  return std::find(all.begin(), all.end(), capture) == all.end();
+}
+
 cudaError_t join_capture(Stream& stream, const std::shared_ptr<Capture>& capture, const std::set<size_t>& heads) {
   if (capture->broken) return cudaErrorStreamCaptureInvalidated;
-  const auto& all = captures();
-  if (std::find(all.begin(), all.end(), capture) == all.end())
-    return cudaErrorInvalidValue;  // its graph exists already
+  if (is_over(capture)) return cudaErrorInvalidValue;
   if (!stream.capture) {
     stream.capture = capture;
     stream.heads.clear();

@@ -40,10 +40,12 @@ std::shared_ptr<Mark> mark_of(cudaEvent_t handle, cudaError_t& error) {
 }
 
 // The host can neither ask about an event that was last recorded in a capture nor wait for it (cuda_runtime_api.h,
-// cudaThreadExchangeStreamCaptureMode; driver_types.h, cudaErrorCapturedEvent). That breaks the capture.
+// cudaThreadExchangeStreamCaptureMode; driver_types.h, cudaErrorCapturedEvent). That breaks the capture. Once that is
+// over, the event is no valid one (driver 580 on an H100; not documented).
 cudaError_t refuse_captured_event(const Mark& mark, const char* function) {
   if (!mark.capture) return cudaSuccess;
   const std::scoped_lock lock(captures_mutex());
+  if (is_over(mark.capture)) return cudaErrorInvalidValue;
   break_capture(*mark.capture, function);
   return cudaErrorCapturedEvent;
 }

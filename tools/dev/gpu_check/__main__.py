@@ -17,6 +17,8 @@ from gpu_check import bench, build, pack, plan
 from gpu_check.results import Results
 from gpu_check.session import Session, list_all
 
+CORES_OF_A_CHECK = 5  # most of its time is the starts of programs, which one processor does
+
 
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(prog="tools/gpu_check", description=__doc__)
@@ -27,6 +29,8 @@ def parse_arguments(words=None):
     add("--table", action="append", default=[], metavar="TABLE", help="make only this table; may be repeated; no checks without --only")
     add("--minutes", type=float, default=9, help="limit of each part; what does not fit is skipped (default 9)")
     add("--pairs", type=int, default=5, help="rounds of a table, if time allows (default 5)")
+    add("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // CORES_OF_A_CHECK), metavar="N",
+        help="make so many checks at a time (default: one for each 5 cores)")
     add("--keep", type=pathlib.Path, metavar="DIR", help="write results.json, results.md and logs of failures here after each check")
     add("--pack", metavar="DIR", help="only build here, and copy what a machine without a network needs into DIR")
     add("--packed", metavar="DIR", help="use such a folder: its program, or a build with its libraries; needs --python")
@@ -54,8 +58,9 @@ def check_names(parser, options):
         parser.error(f"--table: the tables are {', '.join(tables)}")
     if options.packed and not options.python:
         parser.error("--packed needs --python")
-    if options.pairs < 1:
-        parser.error("--pairs must be at least 1")
+    for name in ("pairs", "at_once"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1")
 
 
 def find_gpus():

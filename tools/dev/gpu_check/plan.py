@@ -12,6 +12,7 @@ class Check:
     run: object  # called with a Context; returns a line of what it saw. AssertionError is a failure
     seconds: int  # then it is killed, and has failed
     after: str = ""
+    alone: bool = False  # nothing may run beside it: it fills the GPU's memory
 
     @property
     def name(self):
@@ -47,7 +48,6 @@ PARTS = {
         Check(ranks.nccl_ragged_batch, 60, NCCL),
         Check(ranks.nccl_compression, 60, NCCL),
         Check(ranks.nccl_unused_parameters, 60, NCCL),
-        Check(models.little_memory, 90),
         Check(bits.everything_resumes, 60),
         Check(bits.resident_images, 60),
         Check(ranks.two_ranks_on_one_gpu, 60),
@@ -55,6 +55,8 @@ PARTS = {
         Check(ranks.nccl_restart, 90, NCCL),
         Check(bits.data_parallel_resumes, 60),
         Check(ranks.nccl_mistakes, 60, NCCL),
+        Check(models.little_memory, 90, alone=True),
+        Check(machine.out_of_memory, 120, alone=True),
     ],
     2: [
         Check(machine.memory_formats, 60),
@@ -62,7 +64,6 @@ PARTS = {
         Check(models.gan_paints, 60),
         Check(models.digits_accuracy, 120),
         Check(ranks.more_workers_than_gpus, 60),
-        Check(machine.out_of_memory, 120),
     ],
 }
 TABLES_PART = 2

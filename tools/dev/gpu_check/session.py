@@ -1,11 +1,13 @@
 """One call: finds a program, then makes the checks and tables of its parts. All of it ends by the deadline."""
 
+import concurrent.futures
 import pathlib
 import sys
 import time
 import traceback
 
 from gpu_check import attempt, bench, build, plan
+from gpu_check.runs import kill_processes_with
 
 BESIDE_PEERS_SECONDS = 80  # of checks, while the scripts of the peers start and compile
 LEAST_SECONDS = 10  # what a check is begun with
@@ -67,26 +69,54 @@ class Session:
                 self.results.bench.stop_peers()
 
     def check(self, checks, end):
-        """Returns those for which there was no time."""
-        left_out = []
-        for check in checks:
-            left = end - self._clock()
-            if left < LEAST_SECONDS:
-                left_out.append(check)
-            elif check.after in self._hung:
-                self.results.add(check.name, "SKIP", f"{check.after} hung: this would, too", 0)
-            else:
-                self.check_one(check, min(check.seconds, left))
+        """Makes them, `--at-once` at a time. Returns those for which there was no time."""
+        left_out, running = [], {}
+        with concurrent.futures.ThreadPoolExecutor(self.options.at_once) as pool:
+            try:
+                for check in checks:
+                    self.make_room(check, running)
+                    left = end - self._clock()
+                    if left < LEAST_SECONDS:
+                        left_out.append(check)
+                    elif check.after in self._hung:
+                        self.results.add(check.name, "SKIP", f"{check.after} hung: this would, too", 0)
+                    else:
+                        running[pool.submit(self.attempt_one, check, min(self.limit_of(check), left))] = check
+                self.collect(running, 0)
+            except BaseException:
+                for check in running.values():
+                    kill_processes_with(attempt.MARK, self._folder / check.name)
+                raise
         return left_out
 
-    def check_one(self, check, seconds):
-        began, folder = self._clock(), self._folder / check.name
-        outcome = attempt.attempt(check.name, folder, self.settings(), seconds)
-        if outcome.hung and seconds < check.seconds:
+    def make_room(self, check, running):
+        """Waits for what this check must not run beside."""
+        names = {other.name for other in running.values()}
+        held_up = check.alone or check.after in names or any(other.alone for other in running.values())
+        self.collect(running, 0 if held_up else self.options.at_once - 1)
+
+    def collect(self, running, most):
+        """Takes the results of those that end until at most so many are left."""
+        while len(running) > most:
+            ended, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in ended:
+                self.add_one(running.pop(future), *future.result())
+
+    def limit_of(self, check):
+        """Several at once are slower."""
+        return check.seconds * (1 if self.options.at_once == 1 or check.alone else 2)
+
+    def attempt_one(self, check, seconds):
+        began = self._clock()
+        outcome = attempt.attempt(check.name, self._folder / check.name, self.settings(), seconds)
+        return outcome, seconds, self._clock() - began
+
+    def add_one(self, check, outcome, seconds, took):
+        if outcome.hung and seconds < self.limit_of(check):
             outcome = attempt.Outcome("SKIP", f"the time was used up after {seconds:.0f} s; --minutes allows more")
         elif outcome.hung:
             self._hung.add(check.name)
-        self.results.add(check.name, outcome.word, outcome.detail, self._clock() - began, [folder])
+        self.results.add(check.name, outcome.word, outcome.detail, took, [self._folder / check.name])
 
     def settings(self):
         """Returns what a gpu_check.checks.context.Context is made from."""

@@ -1,6 +1,7 @@
 """What the checks share: the settings of their runs, and how two runs are compared."""
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import time
@@ -59,7 +60,8 @@ class Context:
         if not (folder / name / "summary.json").exists():
             trial = f"{name}_{self.folder.name}"
             Ddprun(self.ddprun.program, folder, "cpu", self.ddprun.environment, self.deadline).train(trial, experiment, overrides)
-            (folder / trial).rename(folder / name)
+            with contextlib.suppress(OSError):  # another check has made it meanwhile
+                (folder / trial).rename(folder / name)
         return Run(folder / name)
 
 

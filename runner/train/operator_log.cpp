@@ -32,10 +32,7 @@ bool is_on(const c10::IValue& value, c10::Device device) {
 // its value: others may be memory that nobody has written yet.
 enum class HostNumber { kUntold, kRead, kWritten };
 
-// The state with which attention's backward draws its dropout anew (philox_seed and philox_offset in
-// native_functions.yaml) is none: without dropout nobody writes it, and in a capture it lies on the device.
 HostNumber use_of(const c10::Argument* argument, bool has_device_tensor) {
-  if (argument && argument->name().starts_with("philox_")) return HostNumber::kUntold;
   const auto* alias = argument ? argument->alias_info() : nullptr;
   if (alias && alias->isWrite()) return HostNumber::kWritten;
   return alias || !has_device_tensor ? HostNumber::kUntold : HostNumber::kRead;
@@ -79,6 +76,15 @@ void tell(std::ostream& out, const c10::IValue& value, c10::Device device, HostN
   }
 }
 
+// The state with which attention's backward draws the dropout of forward anew, philox_seed and philox_offset in
+// native_functions.yaml. In a capture it lies on the device, else on the host, where without dropout nobody writes it.
+bool is_dropout_state(const c10::Argument& argument) { return argument.name().starts_with("philox_"); }
+
+bool has_dropout_state(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.arguments(), is_dropout_state) ||
+         std::ranges::any_of(schema.returns(), is_dropout_state);
+}
+
 bool waits(const at::RecordFunction& call, c10::Device device) {
   static const std::set<std::string> kWaiting{"aten::_local_scalar_dense", "aten::nonzero"};
   if (device.is_cpu() || !kWaiting.contains(call.name())) return false;
@@ -93,9 +99,19 @@ struct Listener final : c10::DebugInfoBase {
   std::mutex mutex;
 };
 
+// What an operator with the state of a dropout calls is not heard, for that depends on where the state lies.
+struct Unheard final : at::ObserverContext {
+  Unheard() { ++depth; }
+  ~Unheard() override { --depth; }
+  Unheard(const Unheard&) = delete;
+  Unheard& operator=(const Unheard&) = delete;
+  static thread_local int depth;
+};
+thread_local int Unheard::depth = 0;
+
 std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   auto* listener = static_cast<Listener*>(c10::ThreadLocalDebugInfo::get(kind()));
-  if (!listener || !call.operator_name()) return nullptr;  // profiler ranges have no operator name
+  if (!listener || !call.operator_name() || Unheard::depth > 0) return nullptr;  // a profiler's range has no name
   const at::DisableRecordFunctionGuard unheard;
   std::ostringstream text;
   text.precision(17);
@@ -106,12 +122,17 @@ std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto* argument = schema && i < schema->arguments().size() ? &schema->arguments()[i] : nullptr;
     text << (i == 0 ? "" : ", ");
+    if (argument && is_dropout_state(*argument)) {
+      text << argument->name();
+      continue;
+    }
     tell(text, inputs[i], listener->device, use_of(argument, of_device));
   }
   text << ")";
   const std::scoped_lock lock(listener->mutex);  // c10d also passes the listener on to its threads
   listener->entries->push_back(text.str());
   if (listener->wait->empty() && waits(call, listener->device)) *listener->wait = call.name();
+  if (schema && has_dropout_state(*schema)) return std::make_unique<Unheard>();
   return nullptr;
 }
 

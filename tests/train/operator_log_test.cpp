@@ -64,21 +64,23 @@ TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotTold) {
   EXPECT_EQ(log.difference(worked(6)), "");
 }
 
+// It lies on the device in a capture, else on the host, with another number each time, or with none.
 TEST(OperatorLog, TheStateOfAttentionsDropoutIsNotTold) {
   const auto some = at::ones({1, 1, 8, 4}, at::kMeta), sums = at::ones({1, 1, 8}, at::kMeta);
-  const auto worked = [&](int64_t left_in_memory) {
-    const auto state = at::scalar_tensor(left_in_memory, at::kLong);
+  const auto worked = [&](const at::Tensor& state) {
     return log_of(
         [&] {
           EXPECT_THROW(at::_scaled_dot_product_efficient_attention_backward(some, some, some, some, {}, some, sums,
                                                                             state, state, 0, {true, true, true, false}),
                        c10::Error);  // the stand-in has no kernel of it; the call is heard before
+          some.neg();
         },
         at::kMeta);
   };
-  const auto log = worked(5);
-  EXPECT_FALSE(log.empty());
-  EXPECT_EQ(log.difference(worked(6)), "");
+  const auto log = worked(at::scalar_tensor(5, at::kLong));
+  EXPECT_THAT(log.entries(), ::testing::Contains(HasSubstr("aten::neg")));
+  EXPECT_EQ(log.difference(worked(at::scalar_tensor(6, at::kLong))), "");
+  EXPECT_EQ(log.difference(worked(at::empty({}, at::TensorOptions(at::kLong).device(at::kMeta)))), "");
 }
 
 TEST(OperatorLog, TheDifferenceIsShownHoweverFarBehindItIs) {

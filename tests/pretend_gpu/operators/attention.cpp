@@ -6,7 +6,6 @@
 
 #include <ATen/ATen.h>
 
-#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -78,13 +77,8 @@ Gradients backward(const Attention& of, const Tensor& gradient, const Tensor& ou
           wants_bias ? at::sum_to(of_scores, of.bias.sizes()).to(type) : Tensor()};
 }
 
-// The seed goes to the backward pass in the tensors that hold Philox's state on a GPU. Without dropout nobody writes
-// them (ATen/native/transformers/cuda/attention.cu): what they hold is another number each time.
+// The seed goes to the backward pass in the tensors that hold Philox's state on a GPU.
 Tensor held(uint64_t seed) { return at::scalar_tensor(static_cast<int64_t>(seed), at::kLong); }
-Tensor held(uint64_t seed, double dropout) {
-  static std::atomic<uint64_t> left_in_memory = 0;
-  return held(dropout > 0 ? seed : ++left_in_memory);
-}
 uint64_t seed_in(const IValue& state) { return static_cast<uint64_t>(state.toTensor().reshape(-1)[0].item<int64_t>()); }
 
 void efficient(Stack& s, uint64_t seed) {
@@ -96,7 +90,7 @@ void efficient(Stack& s, uint64_t seed) {
                                    .is_causal = s[6].toBool(),
                                    .scale = s[7],
                                    .seed = seed});
-  give(s, out, logsumexp, held(seed, s[5].toDouble()), held(0));
+  give(s, out, logsumexp, held(seed), held(0));
 }
 
 void efficient_backward(Stack& s, uint64_t) {

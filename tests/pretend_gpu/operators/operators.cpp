@@ -99,6 +99,8 @@ class Seed {
     state_ = at::check_generator<at::CUDAGeneratorImpl>(generator)->philox_cuda_state(kNumbersPerThread);
   }
 
+  bool is_captured() const { return state_.captured_; }
+
   uint64_t read() const {
     const auto number = [](auto value) { return static_cast<uint64_t>(value); };
     const auto seed = state_.captured_ ? number(*shadow(state_.seed_.ptr)) : number(state_.seed_.val);
@@ -177,9 +179,15 @@ void size_outputs(const Operator& op, const Forms& forms, const Arguments& argum
   }
 }
 
+// Outside of captures, attention gives the state of its dropout on the host, written or not
+// (ATen/native/transformers/cuda/attention.cu): here always with another number.
+bool is_state_on_host(const Operator& op, size_t result, const std::optional<Seed>& seed) {
+  return seed && !seed->is_captured() && op.handle.schema().returns()[result].name().rfind("philox_", 0) == 0;
+}
+
 // The results on the device; `fresh` gets those that the work has to write, in their order.
 std::vector<IValue> make_results(const Operator& op, const Forms& forms, const Arguments& arguments, c10::Device device,
-                                 std::vector<Tensor>& fresh) {
+                                 const std::optional<Seed>& seed, std::vector<Tensor>& fresh) {
   const auto make = [&](const TensorForm& form) {
     auto tensor = made(form, device);
     fresh.push_back(on_host(tensor));
@@ -190,6 +198,9 @@ std::vector<IValue> make_results(const Operator& op, const Forms& forms, const A
     const auto& form = forms.results[i];
     if (form.kind == ResultForm::kArgument) {
       results.push_back(arguments[static_cast<size_t>(op.aliased[i])]);
+    } else if (form.kind == ResultForm::kTensor && is_state_on_host(op, i, seed)) {
+      results.emplace_back(at::scalar_tensor(static_cast<int64_t>(seed->read()), at::kLong));
+      fresh.emplace_back();
     } else if (form.kind == ResultForm::kTensor) {
       results.emplace_back(make(form.tensors[0]));
     } else if (form.kind == ResultForm::kTensors) {
@@ -248,7 +259,7 @@ void on_pretend_gpu(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stac
   size_outputs(op, forms, arguments);
   auto work = std::make_shared<Computation>(Computation{.op = op, .arguments = on_host(arguments)});
   if (op.is_random) work->seed.emplace(op.generator ? arguments[*op.generator] : IValue());
-  auto results = make_results(op, forms, arguments, device, work->fresh);
+  auto results = make_results(op, forms, arguments, device, work->seed, work->fresh);
   C10_CUDA_CHECK(enqueue(c10::cuda::getCurrentCUDAStream(), op.name.c_str(), [work] { work->run(); }));
   for (auto& result : results) stack->push_back(std::move(result));
 }

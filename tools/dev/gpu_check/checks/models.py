@@ -42,6 +42,8 @@ NETWORKS = {
     "lenet": Network(("model=lenet", *DIGITS)),
     "mlp": Network(("model=mlp", *DIGITS), of_images=False),
     "transformer": Network(("trainer.global_batch=16", "optimizer.lr=0.01", "dataset.size=40000"), "text", of_images=False),
+    "transformer_dropout": Network(("model=transformer", "model.dropout=0.1", "trainer.global_batch=16", "optimizer.lr=0.01",
+                                    "dataset.size=40000"), "text", of_images=False, draws=True),
     "torchscript": Network(("model=torchscript", *DIGITS)),
     "gan": Network(DIGITS, "gan", draws=True, stops_early=False),
 }  # fmt: skip

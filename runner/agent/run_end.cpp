@@ -60,7 +60,7 @@ int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code) tr
   for (const auto& one : missing) log::error(one);
   if (missing.empty() || exit_code != kExitDone) return exit_code;
   if (missing.front().starts_with(kTestFailed))
-    log::info("the run is trained and saved; make its test, when the data are mended, with: ddprun evaluate " +
+    log::info("the run is trained and saved; make its test, when that is mended, with: ddprun evaluate " +
               run_dir.string());
   return kExitFailed;
 } catch (const UserError& error) {

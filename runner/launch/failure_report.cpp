@@ -27,8 +27,11 @@ bool secondary(const WorkerEnd& end) {
   return by_itself && end.failure && end.failure->kind == FailureKind::kCommunication;
 }
 
+// A process may take long to end: the time is that of its own report, unless another signal than that of a crash came.
 double failing_time(const WorkerEnd& end) {
-  return end.signal == 0 && end.failure && end.failure->time > 0 ? end.failure->time : end.time;
+  const bool of_this =
+      end.signal == 0 || end.signal == SIGABRT || (end.failure && end.failure->kind == FailureKind::kSignal);
+  return of_this && end.failure && end.failure->time > 0 ? end.failure->time : end.time;
 }
 
 const WorkerEnd* root_cause(const std::vector<WorkerEnd>& ends) {

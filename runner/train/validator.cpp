@@ -80,18 +80,21 @@ std::optional<Evaluation> Validator::run(Split split, const Limit& limit, const 
   return evaluator_.run(split, limit, {.agreed = agreed, .give_up = parts_.give_up}, share);
 }
 
-// Throws the first rank's error on all ranks.
+// Throws the first rank's error on all ranks. An error that is not the user's may be that rank's alone, its GPU's say.
 void Validator::share(const std::exception_ptr& error) {
+  const auto& world = parts_.communicator.world();
   std::string mine;
   try {
     if (error) std::rethrow_exception(error);
   } catch (const CommunicationError&) {
     throw;
-  } catch (const std::exception& problem) {
+  } catch (const UserError& problem) {
     mine = problem.what();
+  } catch (const std::exception& problem) {
+    mine = (world.size > 1 ? log::text("rank ", world.rank, ": ") : "") + cause_of(problem);
   }
   for (const auto& text : parts_.communicator.gather_texts(mine)) {
-    if (!text.empty()) throw UserError(text);
+    if (!text.empty()) throw TestError(text);
   }
 }
 

@@ -27,6 +27,12 @@ class MonitorIsNan : public UserError {
   using UserError::UserError;
 };
 
+// What one rank met in the test, thrown on all.
+class TestError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 class Validator {
  public:
   // All parts outlive it.

@@ -19,11 +19,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <initializer_list>
 #include <string_view>
@@ -108,13 +110,31 @@ bool watchers_error_is_own = false;  // of this rank's GPU, and not of another r
     ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
 }
 
+// steady_seconds() as text, made with what a signal's handler may call.
+class TimeText {
+ public:
+  TimeText() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    constexpr int kDigits = 9;
+    char* at = std::to_chars(text_.data(), text_.data() + text_.size() / 2, now.tv_sec).ptr;
+    *at++ = '.';
+    for (int digit = kDigits; digit > 0; --digit, now.tv_nsec /= 10)
+      at[digit - 1] = static_cast<char>('0' + now.tv_nsec % 10);
+  }
+  const char* c_str() const { return text_.data(); }
+
+ private:
+  std::array<char, 64> text_{};
+};
+
 // Writes the failure file, as write_failure does.
 bool tell_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
   const bool of_plugin = doing != nullptr && doing->section != nullptr;
   return !failure_file.empty() &&
-         write_file(failure_file,
-                    {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")", of_plugin ? "in " : "",
-                     of_plugin ? doing->name : "", of_plugin ? "():" : "", what, "\"}\n"});
+         write_file(failure_file, {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")",
+                                   of_plugin ? "in " : "", of_plugin ? doing->name : "", of_plugin ? "():" : "", what,
+                                   R"(", "time": )", TimeText().c_str(), "}\n"});
 }
 
 [[noreturn]] void end_process(int code) {
@@ -228,7 +248,7 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
   prefix = who;
   failure_file = failure.string();
   const auto begin = [rank](FailureKind kind) {
-    return R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": ")" + std::string(word_of(kind)) +
+    return R"({"rank": )" + std::to_string(rank) + R"(, "kind": ")" + std::string(word_of(kind)) +
            R"(", "phase": "", "step": -1, "section": ")";
   };
   failure_begin = begin(FailureKind::kSignal);

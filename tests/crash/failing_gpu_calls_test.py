@@ -51,14 +51,16 @@ class FailingGpuCalls(CommandTest):
         return max(([words[1] for words in lines if words[0] == "call" and words[2] == DEVICE] for lines in files), key=len)
 
     def faults(self, calls):
-        """FUNCTION:CALL:WHAT. Every night the first, the last and one between of each function, in every way; else one of each kind."""
+        """FUNCTION:CALL:WHAT. Every night the first, the last and one between of each function, in every way; else one of each
+        kind, and one in the test."""
         chance = random.Random(SEED)
         every = {what: [] for what in (*OF_CALLS, *OF_WORK)}
         for function, count in sorted(collections.Counter(calls).items()):
             for what in (*OF_CALLS, *(OF_WORK if function in GIVES_WORK else ())):
                 numbers = {1, count, chance.randint(1, count)}
                 every[what] += [f"{function}:{number}:{what}" for number in sorted(numbers)]
-        return sum(every.values(), []) if NIGHTLY else [chance.choice(faults) for faults in every.values()]
+        of_the_test = f"cudaMemcpyAsync:{calls.count('cudaMemcpyAsync')}:error"  # where the others wait for its sums
+        return sum(every.values(), []) if NIGHTLY else [of_the_test, *(chance.choice(faults) for faults in every.values())]
 
     def faults_of_replays(self, calls):
         """The last collective that is captured is done by each replay. Every night all, else one."""
@@ -91,7 +93,7 @@ class FailingGpuCalls(CommandTest):
             return self.assertEqual(self.weights(run), self.weights("whole"))
         self.assertRegex(told, f"{'.*' if function == 'any' else function}, call ")
         first = next(line for line in running.err().splitlines() if line.startswith("ddprun: error: "))
-        self.assertRegex(first, r"rank 1 failed first: |rank 1 has hung|all ranks have stalled|all ranks failed: " if what != "kill" else
+        self.assertRegex(first, r"rank 1 failed first: |rank 1 has hung|all ranks have stalled|all ranks failed: |the test failed: rank 1: " if what != "kill" else
                          "rank 1 failed first: killed by SIGKILL", told)  # fmt: skip
         for words in ("internal error", "without a message about the cause"):
             self.assertNotIn(words, first, told)

@@ -113,6 +113,16 @@ TEST(FailureReport, AWatchdogThatEndedARankTellsItsOwnErrorOrAnothers) {
   EXPECT_THAT(judge({lost, ended}).report, HasSubstr("other ranks: 1 lost contact\n"));
 }
 
+TEST(FailureReport, ACrashCountsFromItsOwnReportHoweverLongItsEndTakes) {
+  auto aborted = with_failure(1, 3, FailureKind::kCommunication, 0);
+  aborted.signal = SIGABRT;
+  aborted.time = 9;  // written a dump of its memory meanwhile
+  const auto lost = with_failure(0, 4, FailureKind::kCommunication);
+  EXPECT_THAT(judge({lost, aborted}).report, StartsWith("rank 1 failed first: "));
+  aborted.signal = SIGKILL;  // from outside, at that time
+  EXPECT_THAT(judge({aborted, with_failure(0, 4, FailureKind::kInternal)}).report, StartsWith("rank 0 failed first: "));
+}
+
 TEST(FailureReport, SignalsAreNamed) {
   EXPECT_THAT(describe_signal(SIGKILL), HasSubstr("SIGKILL (9): often the kernel's out-of-memory killer"));
   EXPECT_THAT(describe_signal(SIGABRT), HasSubstr("SIGABRT (6)"));

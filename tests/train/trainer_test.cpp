@@ -229,30 +229,39 @@ TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
   EXPECT_FALSE(newest_checkpoint(folder.path(), flaws).has_value());
 }
 
-// Its test split has one sample that cannot be read, which rank 1 of 2 meets.
+// Its test split has one sample that cannot be read, which rank 1 of 2 meets; or where it meets an error of its own.
+template <class Error>
 class DamagedTest : public ToyDataset {
  public:
   using ToyDataset::ToyDataset;
   int64_t size(Split split) const override { return split == Split::kTest ? 20 : ToyDataset::size(split); }
   Batch get(Split split, std::span<const int64_t> indices) const override {
     if (split == Split::kTest && std::ranges::find(indices, 15) != indices.end())
-      throw UserError("test/15.jpg: is a damaged JPEG");
+      throw Error("test/15.jpg: is a damaged JPEG\nand more of it");
     return ToyDataset::get(split, indices);
   }
 };
 
+template <class Error>
+void expect_told(const std::string& told, int64_t ranks) {
+  const TempFolder folder;
+  auto run = five_epochs(folder, ranks);
+  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest<Error>>(train, val); };
+  const auto result = train_toy(run);
+  EXPECT_EQ(result.end.status, "completed");
+  EXPECT_THAT(result.end.stop_reason, ::testing::EndsWith("the test failed: " + told));
+  EXPECT_EQ(result.end.test_total, -1);
+  EXPECT_EQ(verify_checkpoint(result.end.checkpoint).step, result.end.steps);
+}
+
 TEST(Trainer, ATestThatFailsOnOneRankIsNoFailureOfTheTraining) {
-  for (const int64_t ranks : {1, 2}) {
-    const TempFolder folder;
-    auto run = five_epochs(folder, ranks);
-    run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest>(train, val); };
-    const auto result = train_toy(run);
-    EXPECT_EQ(result.end.status, "completed");
-    EXPECT_THAT(result.end.stop_reason,
-                ::testing::HasSubstr("the test failed: dataset: test/15.jpg: is a damaged JPEG"));
-    EXPECT_EQ(result.end.test_total, -1);
-    EXPECT_EQ(verify_checkpoint(result.end.checkpoint).step, result.end.steps);
-  }
+  for (const int64_t ranks : {1, 2})
+    expect_told<UserError>("dataset: test/15.jpg: is a damaged JPEG\nand more of it", ranks);
+}
+
+TEST(Trainer, AnErrorThatNoUserHasMadeIsToldWithItsRankInOneLine) {
+  expect_told<std::runtime_error>("dataset: get() threw: test/15.jpg: is a damaged JPEG", 1);
+  expect_told<std::runtime_error>("rank 1: dataset: get() threw: test/15.jpg: is a damaged JPEG", 2);
 }
 
 TEST(Trainer, BestFollowsTheMonitoredMetric) {

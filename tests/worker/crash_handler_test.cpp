@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "worker/crash_handler.h"
 
+#include "base/clock.h"
 #include "launch/worker_process.h"
 #include "support/temporary_folder.h"
 
@@ -42,11 +43,14 @@ std::optional<WorkerFailure> report_of_an_abort(const std::filesystem::path& fai
 using CrashHandlerTest = FolderTest;
 
 TEST_F(CrashHandlerTest, WhomNcclsWatchdogEndsHasLostContactToAnotherRank) {
+  const double begun = steady_seconds();
   for (const auto* name : {"pt_nccl_watchdg", "pt_nccl_heartbt"}) {
     const auto failure = report_of_an_abort(folder_ / name, name);
     ASSERT_TRUE(failure) << name;
     EXPECT_EQ(failure->rank, 3);
     EXPECT_EQ(failure->kind, FailureKind::kCommunication);
+    EXPECT_GE(failure->time, begun);
+    EXPECT_LE(failure->time, steady_seconds());
   }
   EXPECT_FALSE(report_of_an_abort(folder_ / "other", "pt_autograd_0"));
 }

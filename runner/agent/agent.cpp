@@ -9,6 +9,7 @@
 #include "agent/same_experiment.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/run_files.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/stores.h"
 #include "config/idle_settings.h"
@@ -75,7 +76,6 @@ class Agent {
     require_a_sample_for_each(experiment.trainer, world_size,
                               log::text("the ", world_size, " workers of ", nodes, " nodes"));
     auto& folder = run_->folder;
-    take_last_news();
     const auto warning = small_parts_warning(experiment.trainer, world_size);
     if (!begun_ && !warning.empty()) log::warn(warning);
     world_size_ = world_size;
@@ -108,25 +108,6 @@ class Agent {
     };
   }
 
-  // Returns what the last look after the run's folder has found, and begins the next one. Throws what it threw.
-  FolderNews news_of_folder() {
-    if (const auto busy = side_.busy_for()) {
-      if (*busy < kAnswerWithin || std::exchange(told_of_silence_, true)) return {};
-      return {.warning = no_answer()};
-    }
-    told_of_silence_ = false;
-    auto news = std::exchange(news_, std::make_shared<News>());
-    side_.post([this, into = news_] {
-      try {
-        into->found = look_after_folder();
-      } catch (...) {
-        into->error = std::current_exception();
-      }
-    });
-    if (news && news->error) std::rethrow_exception(news->error);
-    return news ? news->found : FolderNews{};
-  }
-
   // Reports how the run ended, to people and to scripts. A file system that hangs does not keep a user who has asked
   // for the end.
   int conclude(const LaunchResult& result) {
@@ -157,20 +138,6 @@ class Agent {
     int exit_code = 0;   // of kWithIt, if it takes too long
   };
 
-  // What a look after the run's folder gave.
-  struct News {
-    FolderNews found;
-    std::exception_ptr error;
-  };
-
-  // Waits for the last attempt's last look after the folder.
-  void take_last_news() {
-    if (!side_.wait_for(kAnswerWithin)) throw UserError(no_answer());
-    const auto news = std::exchange(news_, nullptr);
-    if (news && news->error) std::rethrow_exception(news->error);
-    if (news && !news->found.warning.empty()) log::warn(news->found.warning);
-  }
-
   std::string no_answer() const {
     return log::text(run_->folder.path().string(), ": its file system has not answered for ", kAnswerWithin.count(),
                      " s");
@@ -179,6 +146,7 @@ class Agent {
   // Verifying may take minutes.
   fs::path checkpoint_to_begin_from() {
     const auto& folder = run_->folder.path();
+    if (held_ && !held_->is_there()) throw UserError(held_->problem());
     if (!begun_) earlier_seconds_ = read_run_end(folder).total_seconds;
     auto found = checkpoint_steps(folder).empty() ? fs::path() : checkpoint_to_resume(folder);
     note_whether_it_trained();
@@ -195,6 +163,7 @@ class Agent {
                    .arguments = request_.words,
                    .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
                    .plugin_files = request_.checked.plugin_files});
+    held_.emplace(folder.path());
   }
 
   // Does a part of begin(). With several nodes another thread hears signals meanwhile.
@@ -247,28 +216,15 @@ class Agent {
     ::_exit(exit_code);
   }
 
-  // Restores what was removed of the run's folder. The run continues if only config.yaml was removed. If all of it was,
-  // loggers write to files that nobody finds, so the next attempt reopens them.
-  FolderNews look_after_folder() {
-    const auto& path = run_->folder.path();
-    const auto loss = run_->folder.put_back();
-    if (loss == RunFolder::Loss::kNone) return {};
-    const bool all = loss == RunFolder::Loss::kFolder;
-    FolderNews news{
-        .warning =
-            path.string() +
-            (all ? " was removed during the run and has been recreated with the run's config, to save what is trained"
-                 : "/config.yaml was removed and has been rewritten"),
-        .stop = all};
-    note("failure", news.warning);
-    return news;
-  }
-
   // Records the end in the run's folder. Returns whether there is more to tell: an attempt trained, and the folder is
   // still the run's.
   bool record_end(const LaunchResult& result) try {
     run_->folder.discard_if_unbegun();
-    if (!begun_ || !keep_folder()) return false;  // what an earlier attempt left stays as it is
+    if (!begun_) return false;  // what an earlier attempt left stays as it is
+    if (!held_->is_there()) {
+      if (result.report.find(held_->problem()) == result.report.npos) log::warn(held_->problem());
+      return false;
+    }
     note_whether_it_trained();
     run_->folder.drop_waiting_record();
     const auto& folder = run_->folder.path();
@@ -299,16 +255,6 @@ class Agent {
     if (result.exit_code == kExitPreempted && !failed) tell_how_to_resume(folder, experiment.is_range_test());
     const int exit_code = failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
     return exit_code == kExitDone && experiment.is_range_test() ? tell_suggested_lr(folder) : exit_code;
-  }
-
-  // Keeps the folder for the results. Returns false if it now belongs to another run or cannot be written.
-  bool keep_folder() try {
-    const auto news = look_after_folder();
-    if (!news.warning.empty()) log::warn(news.warning);
-    return true;
-  } catch (const UserError& error) {
-    log::warn(error.what());
-    return false;
   }
 
   void note(const char* kind, const std::string& text) {
@@ -350,13 +296,12 @@ class Agent {
   double earlier_seconds_ = 0;  // of earlier commands that have ended
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
+  std::optional<HeldFolder> held_;             // the run's folder, since the first attempt
   std::map<std::string, std::string> common_;  // compared by the other nodes
   int world_size_ = 1, attempt_ = 0;
   bool begun_ = false;    // an attempt has begun
   bool trained_ = false;  // an attempt has, or it is the run's first
 
-  std::shared_ptr<News> news_;  // of the look that is under way, or the last one
-  bool told_of_silence_ = false;
   SideThread side_;  // last: what it does uses all of the above
 };
 
@@ -373,15 +318,11 @@ LaunchPlan plan_of(const NodeSetup& setup, const RunRequest& request, const Star
   return plan;
 }
 
-NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequest& request, Agent& agent,
+NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequest& request,
                         const std::string& leader_key = {}) {
   auto info = setup.info(true);
   info.leader_key = leader_key;
-  const auto node = run_node(link, info, [&](const StartOrder& start) {
-    auto plan = plan_of(setup, request, start);
-    plan.look_after_folder = [&agent] { return agent.news_of_folder(); };
-    return plan;
-  });
+  const auto node = run_node(link, info, [&](const StartOrder& start) { return plan_of(setup, request, start); });
   tell_engine(setup, node);
   return node;
 }
@@ -391,7 +332,7 @@ int run_single_node(const NodeSetup& setup, const RunRequest& request) {
   agent.make_run();
   Coordinator coordinator(setup.coordination(), agent.begin(), agent.notify(), Clock::now());
   LocalLink link(coordinator);
-  const auto node = run_own_node(link, setup, request, agent);
+  const auto node = run_own_node(link, setup, request);
   return agent.conclude(coordinator.result());
 }
 
@@ -433,7 +374,7 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
   SignalInbox signals;  // holds back torchrun's signals until everything is reported
   RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
                   setup.config.node_timeout_seconds);
-  const auto node = run_own_node(link, setup, request, agent, server.leader_key());
+  const auto node = run_own_node(link, setup, request, server.leader_key());
   auto result = server.result();
   if (!result) {  // this launcher does not wait for the others, or the coordinator gave up on it
     const bool asked = node.exit_code > kExitSignalBase;

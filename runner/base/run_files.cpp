@@ -5,6 +5,7 @@
 #include <ddprun/file_error.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,6 +27,10 @@ std::string drawn_digits() {
   return std::to_string(uint64_t{draw()} << 32 | draw());
 }
 
+bool is_missing(const fs::path& path, struct stat& found) {
+  return ::stat(path.c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 }  // namespace
 
 uint64_t size_of_file(const fs::path& file) {
@@ -36,6 +41,25 @@ uint64_t size_of_file(const fs::path& file) {
 }
 
 std::string content_of(const fs::path& file) { return read_file(file).value_or(""); }
+
+HeldFolder::HeldFolder(std::filesystem::path run_dir)
+    : path_(std::move(run_dir)), fd_(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+  if (!fd_.open()) throw_file_error("open", path_, errno);
+  struct stat config = {};
+  has_config_ = !is_missing(path_ / "config.yaml", config);
+}
+
+bool HeldFolder::is_there() const {
+  struct stat named = {}, ours = {}, config = {};
+  if (is_missing(path_, named) || (has_config_ && is_missing(path_ / "config.yaml", config))) return false;
+  return ::fstat(fd_.get(), &ours) != 0 || (ours.st_dev == named.st_dev && ours.st_ino == named.st_ino);
+}
+
+std::string HeldFolder::problem() const {
+  return path_.string() +
+         ": the run's folder was removed or moved during the run, and what was trained since its last "
+         "checkpoint is lost; a folder that was moved is resumed at its new place";
+}
 
 void exchange_durably(const fs::path& from, const fs::path& to) {
   int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;

@@ -3,6 +3,8 @@
 // cause and the remedy.
 #pragma once
 
+#include "base/spawn.h"
+
 #include <ddprun/files.h>
 
 #include <cstdint>
@@ -16,6 +18,23 @@ uint64_t size_of_file(const std::filesystem::path& file);
 
 // Returns what the file holds, and nothing if there is no such file. Throws FileError if it cannot be read to its end.
 std::string content_of(const std::filesystem::path& file);
+
+// A run's folder as it was when this object was made. Others may remove, move, empty or replace it while the run
+// trains: nothing may be written to what is at its path then. May be used by several threads.
+class HeldFolder {
+ public:
+  explicit HeldFolder(std::filesystem::path run_dir);  // throws UserError if there is none
+
+  // Errors other than a missing file count as there: a network file system may be away for a moment.
+  bool is_there() const;
+
+  std::string problem() const;  // what to tell where it is not
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;
+  bool has_config_;
+};
 
 // Exchanges the two folders' names, and forces the change to the disk. On a file system without such a rename `to` is
 // missing for a moment. Both must be in one folder.

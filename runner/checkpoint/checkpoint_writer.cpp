@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_writer.h"
 
-#include "base/run_files.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/training_file.h"
 
@@ -66,6 +65,7 @@ CheckpointWriter::CheckpointWriter(const std::filesystem::path& run_dir, int64_t
     : folder_(checkpoints_folder(run_dir)), keep_(keep), ranks_(std::move(ranks)) {
   if (keep_ < 1) throw std::invalid_argument("CheckpointWriter: keep is " + std::to_string(keep_));
   if (!ranks_.agree) throw std::invalid_argument("CheckpointWriter: no agree()");
+  if (is_rank_zero()) run_dir_.emplace(run_dir);
 }
 
 std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool best,
@@ -101,28 +101,16 @@ void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) 
 
 void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts) {
   const int64_t step = checkpoint.step;
-  const auto once = [&] {
-    Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
-    begin(step);
+  Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
+  begin(step);
+  try {
     write_files(checkpoint, manifest);
     if (before_it_counts) before_it_counts();
     publish(manifest, checkpoint.replaces);
-  };
-  try {
-    once();
-  } catch (const std::exception& error) {
-    if (!is_gone(step)) throw;
-    // Retries in a new folder: this may be all that is left of the run.
-    warnings_.push_back(std::string(error.what()) + "; it is written once more");
-    once();
+  } catch (const FileError&) {
+    if (!run_dir_->is_there()) throw UserError(run_dir_->problem());
+    throw;
   }
-}
-
-// Returns true if the folder being written was removed meanwhile.
-bool CheckpointWriter::is_gone(int64_t step) const {
-  std::error_code error;
-  const auto there = [&](const std::filesystem::path& path) { return std::filesystem::exists(path, error) || error; };
-  return !there(temporary_of(step)) && !there(path_of(step));
 }
 
 std::filesystem::path CheckpointWriter::path_of(int64_t step) const { return folder_ / checkpoint_name(step); }
@@ -136,6 +124,7 @@ void CheckpointWriter::reached(std::string_view point) const {
 }
 
 void CheckpointWriter::begin(int64_t step) {
+  if (!run_dir_->is_there()) throw UserError(run_dir_->problem());
   make_folder(folder_);
   std::filesystem::remove_all(temporary_of(step));
   make_folder(temporary_of(step));

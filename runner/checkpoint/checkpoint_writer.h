@@ -2,6 +2,7 @@
 // Saves the checkpoints of one run and prunes old ones. Every rank calls it, from one thread at a time.
 #pragma once
 
+#include "base/run_files.h"
 #include "checkpoint/checkpoint.h"
 
 #include <filesystem>
@@ -31,9 +32,9 @@ class CheckpointWriter {
   // Writes checkpoints/step_<step>, points checkpoints/last to it, and checkpoints/best too if `best` is set; then
   // prunes. Returns its path. An existing whole checkpoint of the same step is kept as it is (but may become the best);
   // a broken one is replaced. Throws UserError on every rank if it fails (a full disk, no permission), with the file
-  // and the cause; the temporary folder is then removed and the older checkpoints are untouched. If the folder itself
-  // was removed meanwhile, everything is written once more. What agree() throws passes through. Ranks other than 0 only
-  // need to set the checkpoint's step.
+  // and the cause; the temporary folder is then removed and the older checkpoints are untouched. Nothing is written
+  // where others have removed or replaced the run's folder since the writer was made. What agree() throws passes
+  // through. Ranks other than 0 only need to set the checkpoint's step.
   //
   // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name. It waits for the
   // rows that the checkpoint stands for, which no resumed run would write again.
@@ -63,7 +64,6 @@ class CheckpointWriter {
   void write_files(const Checkpoint& checkpoint, Manifest& manifest);
   void publish(const Manifest& manifest, bool replaces);
   void put_in_place(const Manifest& manifest, bool replaces);
-  bool is_gone(int64_t step) const;
 
   void tidy(int64_t step);
   void point_links(int64_t step, std::optional<int64_t> best_step);
@@ -75,7 +75,8 @@ class CheckpointWriter {
   std::filesystem::path path_of(int64_t step) const;
   std::filesystem::path temporary_of(int64_t step) const;
 
-  std::filesystem::path folder_;  // <run>/checkpoints
+  std::filesystem::path folder_;       // <run>/checkpoints
+  std::optional<HeldFolder> run_dir_;  // of rank 0
   int64_t keep_;
   Ranks ranks_;
   std::function<void(std::string_view)> observer_;

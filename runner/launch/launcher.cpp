@@ -69,7 +69,6 @@ class Attempt {
   void kill_all();
   void keep_deadlines();
   void look();
-  void look_after_folder();
   void watch_for_hangs();
   void look_for_the_cause();
   void poll_requests();
@@ -81,7 +80,6 @@ class Attempt {
 
   const LaunchPlan& plan_;
   LaunchObserver* observer_;
-  const bool looks_ = plan_.hang_seconds > 0 || plan_.look_after_folder;
   fs::path logs_;
   Adoption adoption_;
   SignalInbox inbox_;
@@ -95,7 +93,6 @@ class Attempt {
   bool at_once_ = false;
   bool failing_ = false;
   bool hung_ = false;
-  std::string folder_problem_;                                // why all had to end at once
   Time looked_at_ = Clock::now(), awake_since_ = looked_at_;  // for hangs
   bool ending_ = false;                                       // the first worker exited with 75, and all should follow
   Time stop_at_ = Time::max();                                // when to stop the run by itself
@@ -133,7 +130,7 @@ AttemptEnd Attempt::run() {
   for (const int signal : inbox_.take()) {  // too late to stop anything, in time to prevent a restart
     if (signal != SIGCHLD && signal != SIGTSTP && stop_signal_ == 0) stop_signal_ = signal;
   }
-  return folder_problem_.empty() ? end() : end(FailureKind::kUser, folder_problem_);
+  return end();
 }
 
 void Attempt::start_workers() {
@@ -164,7 +161,7 @@ void Attempt::wait_for_something() {
   for (const auto& worker : workers_) {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
   }
-  const Time look_again = looks_ ? looked_at_ + kBetweenLooks : Time::max();
+  const Time look_again = plan_.hang_seconds > 0 ? looked_at_ + kBetweenLooks : Time::max();
   const Time ask_again = observer_ ? Clock::now() + observer_->ask_within() : Time::max();
   const Time next =
       std::min({stop_at_, kill_at_, give_up_at_, look_again, ask_again, folder_.due().value_or(Time::max())});
@@ -259,22 +256,10 @@ void Attempt::keep_deadlines() {
 // If this process itself was stopped (Ctrl-Z, a suspended machine), the time of hangs starts anew.
 void Attempt::look() {
   const Time now = Clock::now();
-  if (!looks_ || now < looked_at_ + kBetweenLooks) return;
+  if (plan_.hang_seconds <= 0 || now < looked_at_ + kBetweenLooks) return;
   if (now - std::exchange(looked_at_, now) > 5 * kBetweenLooks) awake_since_ = now;
   if (failing_) return;
-  if (plan_.look_after_folder) look_after_folder();
-  if (plan_.hang_seconds > 0 && kill_at_ == Time::max()) watch_for_hangs();
-}
-
-void Attempt::look_after_folder() try {
-  const auto news = plan_.look_after_folder();
-  if (!news.warning.empty()) terminal_.line("ddprun: warning: " + news.warning);
-  if (news.stop) on_signal(SIGUSR1);
-} catch (const UserError& error) {
-  folder_problem_ = error.what();
-  failing_ = true;
-  if (observer_) observer_->failing();
-  kill_all();
+  if (kill_at_ == Time::max()) watch_for_hangs();
 }
 
 // A worker moves at every step. One that does not keeps all others waiting in their collectives, possibly forever.

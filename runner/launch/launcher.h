@@ -15,12 +15,6 @@
 
 namespace ddprun {
 
-// What somebody else did to the run's folder.
-struct FolderNews {
-  std::string warning;  // for the user; may be empty
-  bool stop = false;    // the workers must save and end
-};
-
 struct LaunchPlan {
   std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments
   Variables environment;             // added to the launcher's own
@@ -43,9 +37,6 @@ struct LaunchPlan {
   double hang_seconds = 0;     // a worker that stalls for so long has failed; 0: no limit
   double timeout_seconds = 0;  // of the workers' collectives; 0: none
   double failure_grace_seconds = 3;  // the same after a worker failed: the others cannot finish a collective without it
-  // Called about every second; must not wait for the folder's file system, since signals wait meanwhile. If it throws a
-  // UserError, the workers are ended at once, because the folder must not be written to any more.
-  std::function<FolderNews()> look_after_folder;
   std::map<std::string, std::string> plugins;  // places of the plugins by their sections in the experiment, for reports
 
   std::string place_of(const std::string& section) const;  // the section's name if the place is unknown

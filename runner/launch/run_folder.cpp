@@ -151,15 +151,6 @@ UniqueFd lock_folder(const fs::path& folder) {
   return fd;
 }
 
-// Returns true if the file that this process has locked still has that name. Errors other than a missing file are
-// ignored: a network file system may be away for a moment.
-bool is_there(int locked_fd, const fs::path& file) {
-  struct stat locked = {}, named = {};
-  if (::stat(file.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
-  if (::fstat(locked_fd, &locked) != 0) return true;
-  return locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
-}
-
 int attempts_so_far(const fs::path& folder) {
   const std::string text = read_below(folder, kAttempts);
   int attempts = 0;
@@ -328,35 +319,17 @@ bool RunFolder::discard_if_unbegun() {
   return true;
 }
 
-void RunFolder::record(const RunRecord& record) {
-  record_ = record;
-  record_.attempt = attempt_;
+void RunFolder::record(RunRecord record) {
+  record.attempt = attempt_;
   std::string overrides;
-  for (const auto& override_text : record_.overrides) overrides += override_text + "\n";
+  for (const auto& override_text : record.overrides) overrides += override_text + "\n";
   make_folder(path_ / kWaiting);
-  const auto environment = describe_environment(record_);
-  replace_file(path_ / kWaiting / "config.yaml", record_.config_yaml);
+  const auto environment = describe_environment(record);
+  replace_file(path_ / kWaiting / "config.yaml", record.config_yaml);
   replace_file(path_ / kWaiting / "overrides.txt", overrides);
   replace_file(path_ / kWaiting / "environment.json", environment.json);
   if (!environment.uncommitted.empty()) replace_file(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
   if (!is_present(path_ / "config.yaml")) commit_record(path_, attempt_);
-}
-
-RunFolder::Loss RunFolder::put_back() {
-  if (record_.config_yaml.empty()) return Loss::kNone;  // there was nothing to lose
-  std::error_code error;
-  const bool locked = is_there(lock_.get(), path_ / kLock);
-  const bool whole = locked && (fs::exists(path_ / "logs", error) || error);
-  if (whole && (fs::exists(path_ / "config.yaml", error) || error)) return Loss::kNone;
-  if (!whole) {
-    make_folder(path_ / "logs");
-    make_folder(path_ / "checkpoints");
-    if (!locked) lock_ = lock_folder(path_);
-    if (!job_.empty()) belongs_to(job_);
-    replace_file(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
-  }
-  record(RunRecord(record_));
-  return whole ? Loss::kConfig : Loss::kFolder;
 }
 
 bool RunFolder::record_waits() const {

@@ -43,14 +43,7 @@ class RunFolder {
   // Records what the latest attempt is made of: config.yaml, overrides.txt and environment.json. If the run has these
   // files already, the new ones wait for commit_record(), because an attempt that cannot resume the run must not change
   // it. Throws UserError if the disk is full.
-  void record(const RunRecord& record);
-
-  // What others removed while the run was in progress: nothing, config.yaml alone, or everything (its lock, its logs).
-  enum class Loss { kNone, kConfig, kFolder };
-
-  // Restores what makes the folder a run's, so that it can be resumed. Does nothing before record(). Throws UserError
-  // if nothing can be written, or somebody else has begun a run there.
-  Loss put_back();
+  void record(RunRecord record);
 
   bool record_waits() const;  // the latest attempt has not committed it
   void drop_waiting_record();
@@ -61,7 +54,6 @@ class RunFolder {
   std::filesystem::path path_;
   UniqueFd lock_;
   std::string job_, mark_;
-  RunRecord record_;
   int attempt_ = 0;
   bool unbegun_ = false;  // created by this object, and nothing has begun in it
 };

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/run_files.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/file_error.h>
@@ -81,6 +82,7 @@ class LoggerHub::News {
     const std::scoped_lock lock(mutex_);
     return std::exchange(texts_, {});
   }
+  std::optional<HeldFolder> run_dir;  // set before the first call is posted
 
  private:
   std::mutex mutex_;
@@ -227,6 +229,8 @@ class LoggerHub::Channel {
       busy = false;
       if (!failure) return forget(call, false), true;
       const bool again = may_pass(failure->error);
+      if (failure->is_gone)
+        return problem = failure->problem, forget(call, true), true;  // the next checkpoint tells it
       if (again) {
         if (owed.empty()) begin_to_owe(failure->problem);
       } else if (failure->of_files && call.hook != "start") {
@@ -255,10 +259,13 @@ class LoggerHub::Channel {
       std::string problem;
       int error = 0;          // an errno, where the system refused something
       bool of_files = false;  // it refused a file
+      bool is_gone = false;   // the run's folder
     };
 
     std::optional<Failure> attempt(const Call& call) const {
       Failure failure;
+      if (entry.keeps && news->run_dir && !news->run_dir->is_there())
+        return Failure{.problem = news->run_dir->problem(), .is_gone = true};
       try {
         in_plugin({entry.section.c_str(), call.hook.data()}, [&] {
           try {
@@ -394,6 +401,7 @@ LoggerHub::LoggerHub(std::vector<Entry> loggers, std::chrono::milliseconds patie
 LoggerHub::~LoggerHub() = default;
 
 void LoggerHub::start(const RunStart& run) {
+  if (std::filesystem::is_directory(run.run_dir)) news_->run_dir.emplace(run.run_dir);
   for (auto& channel : channels_) channel->post({"start", [run](Logger& logger) { logger.start(run); }});
 }
 

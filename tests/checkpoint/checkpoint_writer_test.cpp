@@ -206,17 +206,13 @@ TEST_F(Writer, AFailureOfTheFirstRankIsAnErrorOnAll) {
   EXPECT_TRUE(same(newest(), sample_checkpoint(1, 3)));
 }
 
-TEST_F(Writer, WhatIsTakenAwayMeanwhileIsWrittenOnceMore) {
-  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
-    CheckpointWriter writer(folder(), 3, ranks);
-    bool taken = ranks.rank != 0;
-    writer.set_save_observer([&](std::string_view point) {
-      if (point == "before_manifest" && !std::exchange(taken, true)) std::filesystem::remove_all(folder());
-    });
-    EXPECT_NO_THROW(writer.save(sample_checkpoint(1, 2), false));
-    EXPECT_EQ(writer.warnings().size(), ranks.rank == 0 ? 1U : 0U);  // that it was
+TEST_F(Writer, ARunsFolderThatIsRemovedWhileItIsWrittenToIsTold) {
+  auto writer = lone_writer(folder());
+  writer.set_save_observer([&](std::string_view point) {
+    if (point == "before_manifest") std::filesystem::remove_all(folder());
   });
-  EXPECT_TRUE(same(newest(), sample_checkpoint(1, 2)));
+  EXPECT_THAT(user_error_of([&] { writer.save(sample_checkpoint(1), false); }),
+              HasSubstr("the run's folder was removed or moved"));
 }
 
 // As where a node is gone: what the collective throws is the launcher's to report, not a failure to save.
@@ -256,6 +252,17 @@ TEST_F(Writer, TheRowsOfACheckpointAreAwaitedBeforeItCounts) {
   });
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(newest().step, 1);
+}
+
+TEST_F(Writer, NothingIsWrittenWhereTheRunsFolderIsNoLonger) {
+  auto writer = lone_writer(folder());
+  std::filesystem::rename(folder(), folder().string() + "_away");
+  for (const bool is_replaced : {false, true}) {
+    if (is_replaced) std::filesystem::create_directory(folder());
+    EXPECT_THAT(user_error_of([&] { writer.save(sample_checkpoint(1), false); }),
+                HasSubstr("the run's folder was removed or moved"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder()));
 }
 
 TEST_F(Writer, AnotherWorldSizeGoesOnInTheSameFolder) {

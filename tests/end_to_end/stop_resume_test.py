@@ -227,13 +227,22 @@ class StopAndResume(CommandTest):
         self.assertEqual(self.weights(self.folder / "other"), self.weights(self.reference))
         self.assertEqual(sorted(path.name for path in self.run_folder.rglob("*")), before)
 
-    def test_a_folder_that_is_removed_meanwhile_is_made_again_to_go_on_in(self):
-        running = self.begin(6)
-        self.run_folder.rename(self.folder / "away")
-        self.assertEqual(running.wait(), 75, running.text())
-        self.assertIn(f"{self.run_folder} was removed during the run", running.err())
-        self.assertRegex(self.ddprun("resume", "run").out(), r"resumed at step \d+\n")
-        self.assertEqual(self.weights(), self.weights(self.reference))
+    def test_a_folder_that_is_moved_away_meanwhile_is_an_error_of_the_next_save_and_can_be_resumed_where_it_is(self):
+        for name in ("removed", "another's"):
+            with self.subTest(name):
+                running = self.begin(6)
+                shutil.rmtree(self.folder / "away", ignore_errors=True)
+                self.run_folder.rename(self.folder / "away")
+                if name == "another's":
+                    self.run_folder.mkdir()
+                running.gate.open()
+                self.assertEqual(running.wait(), 1, running.text())
+                self.assertEqual(running.err().count("the run's folder was removed or moved during the run"), 1, running.err())
+                self.assertEqual([path.name for path in self.run_folder.rglob("*")], [])
+                self.ddprun("resume", "away")
+                self.assert_same_end(self.folder / "away")
+                if name == "another's":
+                    self.run_folder.rmdir()
 
     # Broken checkpoints
 

@@ -143,27 +143,6 @@ TEST_F(RunFolderTest, TheFirstOfAllLeavesNoLinkEither) {
   EXPECT_TRUE(names(runs()).empty());
 }
 
-TEST_F(RunFolderTest, WhatIsRemovedMeanwhileIsPutBack) {
-  auto run = create();
-  run.belongs_to("slurm:7");
-  run.begin_attempt();
-  run.record({.config_yaml = "a: 1\n"});
-  EXPECT_EQ(run.put_back(), RunFolder::Loss::kNone);
-  fs::remove(run.path() / "config.yaml");
-  EXPECT_EQ(run.put_back(), RunFolder::Loss::kConfig);
-  EXPECT_EQ(read(run.path() / "config.yaml"), "a: 1\n");
-  fs::remove_all(folder_ / "outputs");
-  EXPECT_EQ(run.put_back(), RunFolder::Loss::kFolder);
-  EXPECT_EQ(run.put_back(), RunFolder::Loss::kNone);
-  EXPECT_EQ(read(run.path() / "config.yaml"), "a: 1\n");
-  EXPECT_EQ(find_run_of_job("mnist", {}, "slurm:7", folder_ / "outputs"), run.path());
-  EXPECT_THROW(RunFolder::resume(run.path()), UserError);  // it is locked again
-  EXPECT_EQ(run.begin_attempt(), 1);
-  fs::remove_all(run.path());
-  const auto other = create(run.path());
-  EXPECT_THAT([&] { run.put_back(); }, ThrowsMessage<UserError>(HasSubstr("is in use by process ")));
-}
-
 TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
   auto run = create();
   run.begin_attempt();

@@ -6,11 +6,14 @@
 
 namespace ddprun {
 
-// A plugin's hook, or a collective. The texts must outlive the scope.
+// A plugin's hook, or what may wait for the other ranks. The texts must outlive the scope.
 struct CurrentOp {
-  const char* section;  // of the experiment, whose plugin's hook it is: "model"; null for a collective
+  const char* section;  // of the experiment, whose plugin's hook it is: "model"; null for what waits
   const char* name;     // "step"; "all-reduce"
 };
+
+// The host waits for what it has given to its GPU. That may hold a collective.
+inline constexpr CurrentOp kWaitsForGpu{nullptr, "the GPU's work"};
 
 // The calling thread's innermost operation, or null. A signal handler may read it.
 inline constinit thread_local const CurrentOp* current_op = nullptr;

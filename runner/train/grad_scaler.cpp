@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/grad_scaler.h"
 
+#include "base/current_op.h"
 #include "metrics/packed.h"
 
 #include <ATen/ATen.h>
@@ -24,7 +25,10 @@ DeviceNumbers::DeviceNumbers(const at::Tensor& numbers)
 }
 
 const at::Tensor& DeviceNumbers::get() {
-  if (!are_there()) arrived_->synchronize();
+  if (!are_there()) {
+    const CurrentOpScope waiting(kWaitsForGpu);
+    arrived_->synchronize();
+  }
   return host_;
 }
 

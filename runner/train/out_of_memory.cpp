@@ -26,7 +26,7 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
   constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory",
                               "CUDA error: out of memory",
-                              "CUDA out of memory",  // out of a TorchScript network
+                              "CUDA out of memory",  // a plugin that runs TorchScript throws it as a text
                               "CUBLAS_STATUS_ALLOC_FAILED",
                               "CUDNN_STATUS_ALLOC_FAILED",
                               "FIND was unable to find an engine to execute this computation"};

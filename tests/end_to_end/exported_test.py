@@ -228,7 +228,7 @@ class Exported(CommandTest):
                      content.replace(counter, b"counter") if name.endswith("weights_config.json") else content)
         self.assert_found_by_check("is damaged", counter.decode())
         torch.jit.script(torch.nn.Linear(2, 2)).save(str(file))
-        self.assert_found_by_check("torchscript")
+        self.assert_found_by_check("it is TorchScript", "export_model")
         torch.save({"a": torch.zeros(1)}, file)
         self.assert_found_by_check("weights alone")
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from command import CommandTest, all_rows
+from eager import Training
 from training_parity_test import ConvNetBn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -183,11 +184,11 @@ class FineTuning(CommandTest):
         self.assertIn("a.st: 2 tensors, 3 numbers", self.convert("a.pt", "a.st", "--key=net"))
         self.assertEqual(load(self.folder / "a.st")["w"].dtype, torch.float16)
 
-    def test_the_frozen_statistics_of_a_torchscript_model_stay_too(self):
+    def test_the_frozen_statistics_of_an_exported_model_stay_too(self):
         self.network.fc = nn.Linear(128, 5)
-        torch.jit.script(self.network).save(self.folder / "net.pt")
+        Training(self.network, ["1x8x8"], self.folder).export(check=False)
         self.write_experiment("{freeze: [\"layer1.*\"], unfreeze: {4st: \"layer1.*\"}}")
-        self.ddprun("e.yaml", "model=torchscript", "model.file=net.pt", "trainer.sync_batchnorm=false", "trainer.max_steps=6", "run.dir=run",
+        self.ddprun("e.yaml", "model=exported", "model.file=net.pt2", "trainer.sync_batchnorm=false", "trainer.max_steps=6", "run.dir=run",
                     "checkpoint.every=1st")
         at = {step: load(self.folder / f"run/checkpoints/step_{step:08}/model.safetensors") for step in (4, 5)}
         for name in FROZEN:

@@ -20,7 +20,7 @@ from export_model.__main__ import main  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 
 NETS = '''
-import collections, itertools, logging, random, types
+import collections, itertools, logging, random, types, warnings
 import torch
 from torch import nn
 
@@ -400,6 +400,17 @@ class Index(Net):
         return self.fc(x) * index[:, None]
 
 
+def Scripted():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit itself
+    return torch.jit.script(nn.Linear(8, 4))
+
+
+class TracedPart(Net):
+    def made(self):
+        warnings.simplefilter("ignore", DeprecationWarning)
+        self.fc = torch.jit.trace(self.fc, torch.zeros(2, 8))
+
+
 class Outputs(Net):
     def forward(self, x):
         return self.fc(x), x
@@ -469,6 +480,8 @@ class ExportModel(unittest.TestCase):
             "Inner": "torch.autograd.grad",
             "NoNames": "forward() of NoNames names no arguments",
             "Unmade": "spare: a call of the module does not make these weights",
+            "Scripted": "nets.py:Scripted: the module is TorchScript, which cannot be traced; export the module in Python",
+            "TracedPart": "its module fc is TorchScript",
             "Outputs": "forward() gives 0, 1: which of them is trained on is not clear; --output NAME chooses one",
         })  # fmt: skip
         self.assertIn("a batch has a tensor index of its own", self.export("Index", "--input", "index=", code=2))

@@ -86,9 +86,10 @@ std::string digest_of(const std::map<std::string, Weight>& tensors) {
 
 Archive::Archive(const std::filesystem::path& file) try : reader_(open(file)) {
   if (!has("archive_format") || text("archive_format") != "pt2") {
-    throw UserError(has("constants.pkl")
-                        ? "it is TorchScript: model plugin torchscript trains it"
-                        : c10::str("it is no archive of torch.export (torch.save() writes weights alone): ", kWriter));
+    throw UserError(
+        has("constants.pkl")
+            ? c10::str("it is TorchScript, not an archive of torch.export: ", kWriter, " from the module in Python")
+            : c10::str("it is no archive of torch.export (torch.save() writes weights alone): ", kWriter));
   }
   if (has("byteorder") && text("byteorder") != "little") throw UserError("it was written on a big-endian machine");
   find_name();

@@ -29,6 +29,7 @@ def make_module(source, settings, output):
     else:
         module = from_file(pathlib.Path(place), name, settings)
     module = unwrapped(module)
+    refuse_script(module, source)
     give_one_tensor(module, output)
     return module
 
@@ -43,6 +44,13 @@ def unwrapped(module):
             return module
         print(f"{type(module).__name__} is taken off: weights have the names of the module in it", file=sys.stderr)
         module = inner
+
+
+def refuse_script(module, source):
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            what = f"its module {name}" if name else "the module"
+            raise UserError(f"{source}: {what} is TorchScript, which cannot be traced; export the module in Python that it was made of")
 
 
 def complete(module, inputs):

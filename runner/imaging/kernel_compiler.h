@@ -16,7 +16,7 @@ void load_kernel_compiler();
 // missing or does not know the architecture.
 std::string compile_kernels(const char* source, const std::string& architecture);
 
-// Sources that this program compiles itself, as they were when it was built (embed_sources.cmake).
+// Sources that this program compiles itself, as they were when it was built (cmake/embed_texts.cmake).
 
 extern const char* const kImageKernel;    // image_kernel.cu
 extern const char* const kNumberKernels;  // metrics/number_kernels.cu

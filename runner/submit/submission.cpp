@@ -2,7 +2,6 @@
 #include "submit/submission.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace ddprun {
 namespace {
@@ -54,22 +53,6 @@ std::string shell_words(const std::vector<std::string>& words) {
   std::string line;
   for (const auto& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
-}
-
-std::string yaml_text(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') quoted += '\\';
-    if (byte < 0x20 || byte == 0x7F) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", unsigned{byte});
-      quoted += escape;
-    } else {
-      quoted += letter;
-    }
-  }
-  return quoted + "\"";
 }
 
 std::string kubernetes_name(const std::string& text) {

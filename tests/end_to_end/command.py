@@ -78,6 +78,14 @@ def nightly(test):
     return test if NIGHTLY else None
 
 
+def peers_python():
+    """A Python with the packages of tests/tools/peers_requirements.txt; None where they are not installed."""
+    if os.environ.get("DDPRUN_PEERS") == "1":
+        peers = pathlib.Path(__file__).resolve().parents[1] / "tools/peers"
+        return subprocess.run([peers], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return os.environ.get("DDPRUN_PEERS_PYTHON")
+
+
 class Gate:
     """Holds one rank of a run when it first gets to a point with so many steps done (runner/worker/fault_injection.h), until it is opened, or the
     run is asked to stop. A run that must be under way is held, for no number of steps is long on every machine."""

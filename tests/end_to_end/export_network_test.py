@@ -3,7 +3,6 @@
 
 import csv
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import torch
 from torch import nn
 
 import weights
-from command import SMALL, CommandTest, nightly
+from command import SMALL, CommandTest, nightly, peers_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES = (1, 7, 256)
@@ -22,13 +21,6 @@ SHAPES = {"airbench": (3, 16, 16), "resnet": (3, 16, 16), "wide_resnet": (3, 16,
           "convnet_bn": (1, 16, 16), "keras_convnet": (1, 16, 16), "lenet": (1, 16, 16), "mobilenet_v3": (3, 16, 16), "vit": (3, 16, 16),
           "convnext": (3, 16, 16)}
 SMALL_ONES = {"mobilenet_v3": "size: small", "vit": "size: tiny, patch: 4, depth: 2", "convnext": "patch: 2, widths: [8, 16, 24], depths: [1, 2, 1]"}
-
-
-def peers_python():
-    """It has onnx, onnxscript and onnxruntime; None where they are not installed."""
-    if os.environ.get("DDPRUN_PEERS") == "1":
-        return subprocess.run([ROOT / "tests/tools/peers"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    return os.environ.get("DDPRUN_PEERS_PYTHON")
 
 
 class Small(nn.Module):

@@ -16,8 +16,7 @@ import torch
 from torch.nn import functional
 
 import weights
-from command import CommandTest, nightly, results
-from export_network_test import peers_python
+from command import CommandTest, nightly, peers_python, results
 from networks import KerasConvNet, ResNet18, WideResNet
 
 SAMPLES = 40  # all of them in each batch

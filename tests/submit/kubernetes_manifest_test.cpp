@@ -6,8 +6,6 @@
 #include <gmock/gmock.h>
 #include <yaml-cpp/yaml.h>
 
-#include <regex>
-
 namespace ddprun {
 namespace {
 
@@ -17,76 +15,6 @@ using ::testing::MatchesRegex;
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kLarge =
-    R"yaml(# Written by ddprun submit: kubectl apply -f THIS_FILE. Pods that end with 75 (saved) or are evicted start again and go on;
-# 2 (the experiment is wrong) ends the job.
-apiVersion: v1
-kind: Service
-metadata: {name: mnist-RANDOM, labels: {ddprun: mnist-RANDOM}}
-spec:
-  clusterIP: None
-  publishNotReadyAddresses: true
-  selector: {ddprun: mnist-RANDOM}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: mnist-RANDOM-token, labels: {ddprun: mnist-RANDOM}}
-stringData: {token: "RANDOM"}
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: mnist-RANDOM, labels: {ddprun: mnist-RANDOM}}
-spec:
-  completionMode: Indexed
-  completions: 2
-  parallelism: 2
-  backoffLimit: 6
-  ttlSecondsAfterFinished: 259200
-  activeDeadlineSeconds: 129690
-  podFailurePolicy:
-    rules:
-      - action: FailJob
-        onExitCodes: {containerName: ddprun, operator: In, values: [2]}
-      - action: Ignore
-        onExitCodes: {containerName: ddprun, operator: In, values: [75]}
-      - action: Ignore
-        onPodConditions: [{type: DisruptionTarget, status: "True"}]
-  template:
-    metadata:
-      labels: {ddprun: mnist-RANDOM}
-    spec:
-      restartPolicy: Never
-      terminationGracePeriodSeconds: 120
-      subdomain: mnist-RANDOM
-      containers:
-        - name: ddprun
-          image: "registry/ddprun:0.1"
-          command: ["ddprun", "experiments/mnist.yaml", "--nnodes=2", "--node-rank=$(JOB_COMPLETION_INDEX)", "--rdzv-endpoint=mnist-RANDOM-0.mnist-RANDOM:29400", "trainer.max_epochs=3", "model.note=it's $$HOME", "run.dir=/outputs/mnist/$(DDPRUN_JOB)", "checkpoint.resume=auto"]
-          env:
-            - name: DDPRUN_JOB
-              valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/controller-uid']"}}
-            - name: DDPRUN_TOKEN
-              valueFrom: {secretKeyRef: {name: mnist-RANDOM-token, key: token}}
-          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}
-          resources:
-            limits: {nvidia.com/gpu: 4, cpu: 32, memory: 64Gi, ephemeral-storage: 20Gi}
-          volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]
-      volumes:
-        - {name: outputs, persistentVolumeClaim: {claimName: "outputs"}}
-        - {name: shm, emptyDir: {medium: Memory}}
-)yaml";
-
-std::string without_random_digits(const std::string& manifest) {
-  return std::regex_replace(manifest, std::regex("\\b([0-9a-f]{64}|[0-9a-f]{8})\\b"), "RANDOM");
-}
-
-TEST(KubernetesManifest, IsAServiceASecretAndAnIndexedJob) {
-  const auto manifest = kubernetes_manifest(testing::large(), testing::submission());
-  EXPECT_EQ(without_random_digits(manifest), kLarge);
-  EXPECT_NE(kubernetes_manifest(testing::large(), testing::submission()), manifest)
-      << "each job has a name and a token of its own";
-}
-
 // The Job; the last document.
 YAML::Node job(const Experiment& experiment, const Submission& submission) {
   return YAML::LoadAll(kubernetes_manifest(experiment, submission)).back();
@@ -94,17 +22,59 @@ YAML::Node job(const Experiment& experiment, const Submission& submission) {
 
 YAML::Node container(const YAML::Node& job) { return job["spec"]["template"]["spec"]["containers"][0]; }
 
-TEST(KubernetesManifest, IsReadAsYaml) {
+std::string name_of(const YAML::Node& document) { return document["metadata"]["name"].as<std::string>(); }
+
+TEST(KubernetesManifest, IsAServiceASecretAndAnIndexedJob) {
   const auto documents = YAML::LoadAll(kubernetes_manifest(testing::large(), testing::submission()));
   ASSERT_EQ(documents.size(), 3U);
   EXPECT_EQ(documents[0]["spec"]["clusterIP"].as<std::string>(), "None");
-  EXPECT_EQ(documents[1]["stringData"]["token"].as<std::string>().size(), 64U);
-  EXPECT_EQ(documents[2]["spec"]["completions"].as<int>(), 2);
-  EXPECT_EQ(container(documents[2])["resources"]["limits"]["nvidia.com/gpu"].as<int>(), 4);
-  EXPECT_EQ(container(documents[2])["command"].as<Words>()[6], "model.note=it's $$HOME");
-  const auto rules = documents[2]["spec"]["podFailurePolicy"]["rules"];
-  EXPECT_EQ(rules[0]["onExitCodes"]["values"][0].as<int>(), 2);
-  EXPECT_EQ(rules[1]["onExitCodes"]["values"][0].as<int>(), 75);
+  EXPECT_THAT(documents[1]["stringData"]["token"].as<std::string>(), MatchesRegex("[0-9a-f]{64}"));
+  const auto spec = documents[2]["spec"];
+  EXPECT_EQ(spec["completions"].as<int>(), 2);
+  EXPECT_EQ(spec["parallelism"].as<int>(), 2);
+  EXPECT_EQ(spec["backoffLimit"].as<int>(), 6);
+  EXPECT_EQ(spec["activeDeadlineSeconds"].as<int>(), 36 * 3600 + 90);
+  EXPECT_EQ(spec["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"][0].as<int>(), 2);
+  EXPECT_EQ(spec["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"][0].as<int>(), 75);
+  const auto limits = container(documents[2])["resources"]["limits"];
+  EXPECT_EQ(limits.size(), 4U);
+  EXPECT_EQ(limits["nvidia.com/gpu"].as<int>(), 4);
+  EXPECT_EQ(limits["cpu"].as<int>(), 32);
+  EXPECT_EQ(limits["memory"].as<std::string>(), "64Gi");
+  EXPECT_EQ(limits["ephemeral-storage"].as<std::string>(), "20Gi");
+}
+
+TEST(KubernetesManifest, ItsPartsNameOneAnother) {
+  const auto text = kubernetes_manifest(testing::large(), testing::submission());
+  const auto documents = YAML::LoadAll(text);
+  const auto pod = documents[2]["spec"]["template"];
+  const auto name = name_of(documents[2]);
+  EXPECT_THAT(name, MatchesRegex("mnist-[0-9a-f]{8}"));
+  EXPECT_EQ(name_of(documents[0]), name);
+  EXPECT_EQ(documents[0]["spec"]["selector"]["ddprun"].as<std::string>(), name);
+  EXPECT_EQ(pod["metadata"]["labels"]["ddprun"].as<std::string>(), name);
+  EXPECT_EQ(pod["spec"]["subdomain"].as<std::string>(), name);
+  EXPECT_EQ(container(documents[2])["env"][1]["valueFrom"]["secretKeyRef"]["name"].as<std::string>(),
+            name_of(documents[1]));
+  EXPECT_THAT(container(documents[2])["command"].as<Words>(),
+              ElementsAre("ddprun", "experiments/mnist.yaml", "--nnodes=2", "--node-rank=$(JOB_COMPLETION_INDEX)",
+                          "--rdzv-endpoint=" + name + "-0." + name + ":29400", "trainer.max_epochs=3",
+                          "model.note=it's $$HOME", "run.dir=/outputs/mnist/$(DDPRUN_JOB)", "checkpoint.resume=auto"));
+  EXPECT_NE(kubernetes_manifest(testing::large(), testing::submission()), text)
+      << "each job has a name and a token of its own";
+}
+
+TEST(KubernetesManifest, TextsThatLookLikeYamlStayTexts) {
+  auto experiment = testing::large();
+  experiment.resources.image = "a \"b\" \\ # {c}: [d] ${job}";
+  experiment.resources.claim = "123";
+  const auto pod = job(experiment, {.experiment = "true", .overrides = {"a: {b}", "~x"}})["spec"]["template"]["spec"];
+  EXPECT_EQ(pod["containers"][0]["image"].as<std::string>(), experiment.resources.image);
+  EXPECT_EQ(pod["volumes"][0]["persistentVolumeClaim"]["claimName"].Tag(), "!") << "it is in quotes";
+  const auto command = pod["containers"][0]["command"].as<Words>();
+  EXPECT_EQ(command[1], "true");
+  EXPECT_EQ(command[5], "a: {b}");
+  EXPECT_EQ(command[6], "~x");
 }
 
 TEST(KubernetesManifest, OfOnePodNeedsNoService) {

@@ -3,7 +3,6 @@
 #include "submit/submission.h"
 
 #include <gtest/gtest.h>
-#include <yaml-cpp/yaml.h>
 
 namespace ddprun {
 namespace {
@@ -21,11 +20,6 @@ TEST(Quote, AShellReadsBackWhateverItWas) {
 }
 
 TEST(Quote, LeavesPlainWordsAlone) { EXPECT_EQ(shell_words({"srun", "a.b=1,2", "c d", ""}), "srun a.b=1,2 'c d' ''"); }
-
-TEST(Quote, YamlReadsBackWhateverItWas) {
-  std::string text = "key: [a, {b}] # $(X) \"quoted\" \\ \t\n'";
-  EXPECT_EQ(YAML::Load(yaml_text(text)).as<std::string>(), text);
-}
 
 TEST(Quote, MakesNamesForKubernetes) {
   EXPECT_EQ(kubernetes_name("MNIST_medium v2"), "mnist-medium-v2");

@@ -12,7 +12,8 @@ struct CurrentOp {
   const char* name;     // "step"; "all-reduce"
 };
 
-// The host waits for what it has given to its GPU. That may hold a collective.
+// The host waits for what it has given to its GPU, which may hold a collective. The GPU's backend, a library of its
+// own, has a current_op of its own: its callers say it.
 inline constexpr CurrentOp kWaitsForGpu{nullptr, "the GPU's work"};
 
 // The calling thread's innermost operation, or null. A signal handler may read it.

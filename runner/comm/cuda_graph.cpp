@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "comm/cuda_graph.h"
 
-#include "base/current_op.h"
-
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
@@ -102,10 +100,7 @@ std::vector<double> CudaTimer::take() {
   constexpr double kSecondsPerMillisecond = 1e-3;
   std::vector<double> seconds;
   if (used_ == 0) return seconds;
-  {
-    const CurrentOpScope waiting(kWaitsForGpu);
-    events_[used_ - 1].synchronize();
-  }
+  events_[used_ - 1].synchronize();
   for (size_t i = 1; i < used_; ++i)
     seconds.push_back(events_[i - 1].elapsed_time(events_[i]) * kSecondsPerMillisecond);
   std::swap(events_[0], events_[used_ - 1]);

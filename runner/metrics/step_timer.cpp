@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/step_timer.h"
 
+#include "base/current_op.h"
+
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <numeric>
@@ -89,7 +91,10 @@ PhaseSeconds StepTimer::take() {
 }
 
 void StepTimer::take_marks() {
-  const auto seconds = timer_->take();
+  const auto seconds = [this] {
+    const CurrentOpScope waiting(kWaitsForGpu);
+    return timer_->take();
+  }();
   const double share = stood_for_ > 0 ? static_cast<double>(steps_) / static_cast<double>(stood_for_) : 1;
   for (size_t i = 0; i < seconds.size(); ++i) {
     const auto [phase, steps] = marks_[i];

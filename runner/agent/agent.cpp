@@ -221,7 +221,7 @@ class Agent {
   bool record_end(const LaunchResult& result) try {
     run_->folder.discard_if_unbegun();
     if (!begun_) return false;  // what an earlier attempt left stays as it is
-    if (!held_->is_there()) {
+    if (held_ && !held_->is_there()) {
       if (result.report.find(held_->problem()) == result.report.npos) log::warn(held_->problem());
       return false;
     }
@@ -296,7 +296,7 @@ class Agent {
   double earlier_seconds_ = 0;  // of earlier commands that have ended
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
-  std::optional<HeldFolder> held_;             // the run's folder, since the first attempt
+  std::optional<HeldFolder> held_;             // the run's folder, once an attempt is recorded there
   std::map<std::string, std::string> common_;  // compared by the other nodes
   int world_size_ = 1, attempt_ = 0;
   bool begun_ = false;    // an attempt has begun

@@ -25,7 +25,7 @@ namespace ddprun {
 struct ProbeAnswer {
   std::string section, name;
 
-  bool waits() const { return section.empty() && !name.empty(); }  // for the other ranks, in a collective, or for the GPU
+  bool waits() const { return section.empty() && !name.empty(); }  // for the other ranks, or the GPU
 };
 
 // Sends the question. Returns true if there may be an answer: the process exists and handles the signal.

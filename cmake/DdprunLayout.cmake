@@ -23,7 +23,7 @@ set(CMAKE_INSTALL_LIBDIR lib)  # the same on every distribution: plugins are fou
 set(DDPRUN_PLUGIN_DIR lib/ddprun/plugins)
 set(DDPRUN_BACKEND_DIR lib/ddprun/backends)
 set(DDPRUN_LIBTORCH_DIR lib/ddprun/libtorch)
-set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME runtime)  # the other one is dev: what plugins are built with
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME runtime)  # all but the link to LibTorch, which a wheel leaves out
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)

@@ -1,5 +1,5 @@
 # Installed programs find our libraries beside them, and LibTorch in lib/ddprun/libtorch. The installation makes that a
-# link to the wheel's site-packages; a package has get_libtorch instead, and names nothing of the machine it was made on.
+# link to the site-packages of the build's torch; a wheel of ddprun leaves it out, and names nothing of the machine it was made on.
 set(CMAKE_INSTALL_RPATH $ORIGIN/../lib $ORIGIN/../${DDPRUN_LIBTORCH_DIR}/torch/lib)
 cmake_path(GET DDPRUN_TORCH_DIR PARENT_PATH ddprun_site_packages)
 # The same in the build tree, so that what is installed has its run path already (BUILD_WITH_INSTALL_RPATH): a path that CMake means to

@@ -60,8 +60,7 @@ Description description_of_commands() {
   return described(*command_line(unused));
 }
 
-// Prints what each command answers to --help, after its name and a form feed: cmake/package/man_pages makes pages of
-// it.
+// Prints what each command answers to --help, after its name and a form feed: cmake/man_pages makes pages of it.
 void print_helps() {
   Arguments unused;
   const auto app = command_line(unused);

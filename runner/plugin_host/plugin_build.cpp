@@ -44,8 +44,7 @@ std::vector<std::string> compile_command(const fs::path& source) {
     words.push_back(word == "{source}" ? source.string() : word);
   }
   if (words.empty())
-    throw UserError("--build: " + (prefix / "share/ddprun/plugin_command").string() +
-                    " is missing: install the package ddprun-dev, or reinstall ddprun");
+    throw UserError("--build: " + (prefix / "share/ddprun/plugin_command").string() + " is missing: reinstall ddprun");
   if (const char* compiler = std::getenv("CXX"); compiler && *compiler) words[0] = compiler;
   if (!fs::exists(words[0]) && !has_program(words[0]))
     throw UserError("--build: there is no compiler " + words[0] +

@@ -6,11 +6,6 @@ fail() {
   exit 1
 }
 
-skip() {
-  printf 'skipped: %s\n' "$*"
-  exit 77
-}
-
 # Each command of a prefix has a manual page that can be read, whose name and summary are those of the command.
 expect_pages() {
   local command name page
@@ -26,7 +21,7 @@ expect_pages() {
 
 expect_completions() {
   local file
-  for file in bash-completion/completions/ddprun zsh/{site-functions,vendor-completions}/_ddprun fish/vendor_completions.d/ddprun.fish; do
+  for file in bash-completion/completions/ddprun zsh/site-functions/_ddprun fish/vendor_completions.d/ddprun.fish; do
     [[ -e $1/share/$file ]] || fail "share/$file is not installed"
   done
 }

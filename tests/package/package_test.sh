@@ -37,6 +37,16 @@ expect_resolved() {
   done
 }
 
+# Installed tools call the ddprun beside them, and keep what they make in the user's cache.
+expect_installed_tools() {
+  local told
+  told=$(env -i PYTHONPATH="$prefix/share/ddprun/tools/lib" XDG_CACHE_HOME=/cache /usr/bin/python3 -B -c '
+import tooling
+from sweep import packages, program
+print(packages.ENVIRONMENT, program.find(None))') || fail "the sweep's modules cannot be loaded"
+  [[ $told == "/cache/ddprun/sweep_env $prefix/bin/ddprun" ]] || fail "the installed sweep uses $told"
+}
+
 build_consumer() {
   "$cmake" -S "$here/consumer" -B "$scratch/consumer" -G Ninja -DCMAKE_MAKE_PROGRAM="$ninja" \
     -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
@@ -45,11 +55,13 @@ build_consumer() {
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; fail "cmake --install"; }
 expect_files lib/libddprun_{sdk.so,download.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
-  share/ddprun/{configs,new_plugin,plugin_command} bin/ddprun-new-plugin \
+  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,new_plugin,plugin_command,python/ddprun/run_folder.py} \
+  share/doc/ddprun/{LICENSE,README.md,docs/plugins.md} bin/ddprun-{new-plugin,sweep} \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths
 expect_pages "$prefix"
 expect_completions "$prefix"
+expect_installed_tools
 mapfile -d '' -t libraries < <(find "$prefix/lib" -name '*.so' -print0)
 expect_resolved "${libraries[@]}"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The wheel of this build, as tools/package --wheel makes it: what is in it, and what it does once pip has installed it beside
+"""The wheel of this build, as tools/package makes it: what is in it, and what it does once pip has installed it beside
 this build's torch, in an environment that has nothing else."""
 
 import os

@@ -49,4 +49,4 @@ def cmake_prefix():
     for prefix in (PACKAGE, PACKAGE / "../../../..", PACKAGE / "../../../build/release"):
         if (prefix / "lib/cmake/ddprun").is_dir():
             return str(prefix.resolve())
-    raise UserError(f"there is no SDK with {PACKAGE}: install the package ddprun-dev, or ddprun again")
+    raise UserError(f"there is no SDK with {PACKAGE}: install ddprun again")

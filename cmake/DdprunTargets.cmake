@@ -36,6 +36,17 @@ function(ddprun_add_runner_library folder)
   endif()
 endfunction()
 
+# ddprun_embed_texts(<output.cpp> HEADER <file.h> NAMES <constant>... FILES <file>...)
+# Writes the source that defines the constants, which the header declares, as the texts of the files, one each.
+function(ddprun_embed_texts output)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADER" "NAMES;FILES")
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -D "files=${arg_FILES}" -D "names=${arg_NAMES}" -D header=${arg_HEADER} -D output=${output} -P ${script}
+    DEPENDS ${arg_FILES} ${script}
+    VERBATIM)
+endfunction()
+
 # ddprun_add_backend(<name> SOURCES <file>... [LINK <target>...])
 # A library that the program loads where the machine has the device: lib/ddprun/backends/<name>.so.
 function(ddprun_add_backend name)

@@ -146,7 +146,7 @@ class Agent {
   // Verifying may take minutes.
   fs::path checkpoint_to_begin_from() {
     const auto& folder = run_->folder.path();
-    if (held_ && !held_->is_there()) throw UserError(held_->problem());
+    if (held_) held_->require();
     if (!begun_) earlier_seconds_ = read_run_end(folder).total_seconds;
     auto found = checkpoint_steps(folder).empty() ? fs::path() : checkpoint_to_resume(folder);
     note_whether_it_trained();

@@ -27,9 +27,10 @@ std::string drawn_digits() {
   return std::to_string(uint64_t{draw()} << 32 | draw());
 }
 
-bool is_missing(const fs::path& path, struct stat& found) {
-  return ::stat(path.c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR);
-}
+// Returns 0, or the errno of stat().
+int look_at(const fs::path& path, struct stat& found) { return ::stat(path.c_str(), &found) == 0 ? 0 : errno; }
+
+bool is_missing(int error) { return error == ENOENT || error == ENOTDIR; }
 
 }  // namespace
 
@@ -46,13 +47,18 @@ HeldFolder::HeldFolder(std::filesystem::path run_dir)
     : path_(std::move(run_dir)), fd_(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   if (!fd_.open()) throw_file_error("open", path_, errno);
   struct stat config = {};
-  has_config_ = !is_missing(path_ / "config.yaml", config);
+  has_config_ = !is_missing(look_at(path_ / "config.yaml", config));
 }
 
 bool HeldFolder::is_there() const {
   struct stat named = {}, ours = {}, config = {};
-  if (is_missing(path_, named) || (has_config_ && is_missing(path_ / "config.yaml", config))) return false;
+  if (const int error = look_at(path_, named)) return !is_missing(error);
+  if (has_config_ && is_missing(look_at(path_ / "config.yaml", config))) return false;
   return ::fstat(fd_.get(), &ours) != 0 || (ours.st_dev == named.st_dev && ours.st_ino == named.st_ino);
+}
+
+void HeldFolder::require() const {
+  if (!is_there()) throw UserError(problem());
 }
 
 std::string HeldFolder::problem() const {

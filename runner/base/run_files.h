@@ -27,8 +27,9 @@ class HeldFolder {
 
   // Errors other than a missing file count as there: a network file system may be away for a moment.
   bool is_there() const;
+  void require() const;  // throws UserError where it is not there
 
-  std::string problem() const;  // what to tell where it is not
+  std::string problem() const;  // what require() tells
 
  private:
   std::filesystem::path path_;

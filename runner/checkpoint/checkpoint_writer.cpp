@@ -108,7 +108,7 @@ void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std:
     if (before_it_counts) before_it_counts();
     publish(manifest, checkpoint.replaces);
   } catch (const FileError&) {
-    if (!run_dir_->is_there()) throw UserError(run_dir_->problem());
+    run_dir_->require();
     throw;
   }
 }
@@ -124,7 +124,7 @@ void CheckpointWriter::reached(std::string_view point) const {
 }
 
 void CheckpointWriter::begin(int64_t step) {
-  if (!run_dir_->is_there()) throw UserError(run_dir_->problem());
+  run_dir_->require();
   make_folder(folder_);
   std::filesystem::remove_all(temporary_of(step));
   make_folder(temporary_of(step));

@@ -82,7 +82,6 @@ class LoggerHub::News {
     const std::scoped_lock lock(mutex_);
     return std::exchange(texts_, {});
   }
-  std::optional<HeldFolder> run_dir;  // set before the first call is posted
 
  private:
   std::mutex mutex_;
@@ -133,6 +132,9 @@ class LoggerHub::Channel {
     }
     state_->arrived.notify_one();
   }
+
+  // To be called before the first post().
+  void hold(std::shared_ptr<const HeldFolder> run_dir) { state_->run_dir = std::move(run_dir); }
 
   bool idle() {
     std::scoped_lock lock(state_->mutex);
@@ -264,8 +266,8 @@ class LoggerHub::Channel {
 
     std::optional<Failure> attempt(const Call& call) const {
       Failure failure;
-      if (entry.keeps && news->run_dir && !news->run_dir->is_there())
-        return Failure{.problem = news->run_dir->problem(), .is_gone = true};
+      if (entry.keeps && run_dir && !run_dir->is_there())
+        return Failure{.problem = run_dir->problem(), .is_gone = true};
       try {
         in_plugin({entry.section.c_str(), call.hook.data()}, [&] {
           try {
@@ -360,6 +362,7 @@ class LoggerHub::Channel {
 
     Entry entry;
     std::shared_ptr<News> news;
+    std::shared_ptr<const HeldFolder> run_dir;  // null: none is known
     mutable std::mutex mutex;
     std::condition_variable arrived, drained;
     std::deque<Call> calls;                 // to be run
@@ -401,7 +404,9 @@ LoggerHub::LoggerHub(std::vector<Entry> loggers, std::chrono::milliseconds patie
 LoggerHub::~LoggerHub() = default;
 
 void LoggerHub::start(const RunStart& run) {
-  if (std::filesystem::is_directory(run.run_dir)) news_->run_dir.emplace(run.run_dir);
+  std::shared_ptr<const HeldFolder> run_dir;
+  if (std::filesystem::is_directory(run.run_dir)) run_dir = std::make_shared<HeldFolder>(run.run_dir);
+  for (auto& channel : channels_) channel->hold(run_dir);
   for (auto& channel : channels_) channel->post({"start", [run](Logger& logger) { logger.start(run); }});
 }
 

@@ -6,11 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -26,7 +30,9 @@ TEST(EarlySignals, WaitAfterwardsForAnInboxWhateverThreadsWereStartedMeanwhile) 
   ::kill(::getpid(), SIGUSR1);
   std::vector<int> taken;
   SignalInbox inbox;
-  while (taken.size() < 2) std::ranges::copy(inbox.take(), std::back_inserter(taken));
+  pollfd polled{inbox.fd(), POLLIN, 0};
+  while (taken.size() < 2 && ::poll(&polled, 1, 60'000) == 1)
+    std::ranges::copy(inbox.take(), std::back_inserter(taken));
   EXPECT_THAT(taken, ::testing::UnorderedElementsAre(SIGTERM, SIGUSR1));
   end.set_value();
   started.join();

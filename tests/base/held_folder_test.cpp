@@ -29,6 +29,7 @@ TEST_F(HeldFolderTest, IsThereUntilItIsRemoved) {
   EXPECT_TRUE(held.is_there());
   fs::remove_all(run_);
   EXPECT_FALSE(held.is_there());
+  EXPECT_THROW(held.require(), UserError);
 }
 
 TEST_F(HeldFolderTest, IsNotThereWhereItWasMovedAndReplaced) {
@@ -53,6 +54,16 @@ TEST_F(HeldFolderTest, IsTakenThroughALinkThatGoesOn) {
   EXPECT_TRUE(held.is_there());
   fs::remove(folder_ / "link");
   EXPECT_FALSE(held.is_there());
+}
+
+TEST_F(HeldFolderTest, AnyOtherErrorThanAMissingFileIsNoRemoval) {
+  const auto link = folder_ / "link";
+  fs::create_directory_symlink(run_, link);
+  const HeldFolder held(link);
+  fs::remove(link);
+  fs::create_symlink(link, link);  // ELOOP stands for what a network file system may say for a moment
+  EXPECT_TRUE(held.is_there());
+  EXPECT_NO_THROW(held.require());
 }
 
 TEST_F(HeldFolderTest, OfNothingIsAnError) { EXPECT_THROW(HeldFolder(folder_ / "none"), UserError); }

@@ -14,6 +14,7 @@ STEPS = 14  # 12 ordinary ones, then a graph is recorded and replayed
 COMPARED = 4  # of them with a CPU's: BatchNorm magnifies what differs by rounding, in resnet from 3e-7 to 2e-2 of the loss in 12 steps
 FEW = ["trainer.global_batch=32", "optimizer.lr=0.01", "dataset.val_size=32", "dataset.test_size=32"]
 DIGITS = [*FEW, "dataset.train_size=448"]
+TEXT = ("trainer.global_batch=16", "optimizer.lr=0.01", "dataset.size=40000")
 REHEARSED = ["trainer.global_batch=8", "dataset.train_size=112", "optimizer.lr=0.001"]  # a CPU takes minutes for convolutions in fp16
 # How far losses may be from those of a CPU in float32, as a part of the first one.
 TOLERANCES = {"fp32_exact": 5e-3, "fp32": 5e-2, "bf16": 0.25, "fp16": 0.25, "bf16_pure": 0.35}
@@ -31,7 +32,7 @@ class Network:
     of_images: bool = True  # has memory formats
     draws: bool = False  # random numbers of the GPU's own: no CPU trains the same
     stops_early: bool = True  # so its experiment says
-    is_large: bool = False
+    is_large: bool = False  # a CPU would take minutes for it in fp16
 
 
 NETWORKS = {
@@ -43,9 +44,8 @@ NETWORKS = {
     "resnet": Network(("model=resnet", *DIGITS), is_large=True),
     "lenet": Network(("model=lenet", *DIGITS)),
     "mlp": Network(("model=mlp", *DIGITS), of_images=False),
-    "transformer": Network(("trainer.global_batch=16", "optimizer.lr=0.01", "dataset.size=40000"), "text", of_images=False),
-    "transformer_dropout": Network(("model=transformer", "model.dropout=0.1", "trainer.global_batch=16", "optimizer.lr=0.01",
-                                    "dataset.size=40000"), "text", of_images=False, draws=True),
+    "transformer": Network(TEXT, "text", of_images=False),
+    "transformer_dropout": Network(("model.dropout=0.1", *TEXT), "text", of_images=False, draws=True),
     "exported": Network(("model=exported", *DIGITS)),
     "gan": Network(DIGITS, "gan", draws=True, stops_early=False, is_large=True),
 }  # fmt: skip

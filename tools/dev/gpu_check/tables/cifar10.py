@@ -37,6 +37,8 @@ class Cifar10:
 def why_not(bench):
     if bench.device != "cuda":
         return "airbench trains on GPUs alone"
+    if bench.sizes.speedrun:
+        return "this is a rehearsal: airbench's convolutions in fp16 would take a CPU minutes"
     if not bench.versions.get("airbench"):
         return "the package airbench is not installed for this Python: tools/dev/bench/requirements.txt has it, and a folder made by --pack"
     if not bench.has_torchvision:

@@ -13,15 +13,10 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 namespace ddprun {
 namespace {
-
-constexpr int kThreads = 256;
 
 // The kernels for one GPU, compiled at their first use.
 struct NumberKernels {
@@ -30,15 +25,6 @@ struct NumberKernels {
   CudaKernels kernels;
   cudaKernel_t pack = kernels.find("pack_numbers"), count_correct = kernels.find("count_correct_float");
 };
-
-const NumberKernels& kernels_of(c10::Device device) {
-  static std::mutex mutex;
-  static auto& made = *new std::map<c10::DeviceIndex, std::unique_ptr<NumberKernels>>;  // until the process ends
-  const std::scoped_lock lock(mutex);
-  auto& kernels = made[device.index()];
-  if (!kernels) kernels = std::make_unique<NumberKernels>(device);
-  return *kernels;
-}
 
 // Matches number_kernels.cu. A kernel's arguments have room for 4 KB.
 struct Numbers {
@@ -66,15 +52,14 @@ at::Tensor packed_on_gpu(at::TensorList given) {
   const auto packed = at::empty({static_cast<int64_t>(numbers.size())}, at::TensorOptions(device).dtype(at::kDouble));
   for (size_t begin = 0; begin < numbers.size(); begin += Numbers::kMost) {
     Numbers some{};
-    int count = static_cast<int>(std::min<size_t>(Numbers::kMost, numbers.size() - begin));
+    const int count = static_cast<int>(std::min<size_t>(Numbers::kMost, numbers.size() - begin));
     for (int i = 0; i < count; ++i) {
       const auto& number = numbers[begin + static_cast<size_t>(i)];
       some.place[static_cast<size_t>(i)] = number.const_data_ptr();
       some.type[static_cast<size_t>(i)] = type_of(number);
     }
     double* out = packed.mutable_data_ptr<double>() + begin;
-    std::array<void*, 3> arguments{&some, &count, &out};
-    launch(kernels_of(device).pack, 1, kThreads, arguments);
+    launch_with(kernels_of<NumberKernels>(device).pack, 1, kThreads, some, count, out);
   }
   return packed;
 }
@@ -84,15 +69,13 @@ at::Tensor count_correct_on_gpu(const at::Tensor& scores, const at::Tensor& targ
   const c10::cuda::CUDAGuard guard(scores.device());
   auto correct = at::empty({}, target.options());
   const auto targets = target.contiguous();
-  long long rows = scores.size(0), row_step = scores.stride(0), class_step = scores.stride(1);
-  int classes = static_cast<int>(scores.size(1));
+  const long long rows = scores.size(0), row_step = scores.stride(0), class_step = scores.stride(1);
   const int64_t blocks = std::min<int64_t>((rows + kThreads - 1) / kThreads, kThreads);
   if (blocks > 1)
     C10_CUDA_CHECK(cudaMemsetAsync(correct.mutable_data_ptr(), 0, sizeof(int64_t), c10::cuda::getCurrentCUDAStream()));
-  const void *from = scores.const_data_ptr(), *wanted = targets.const_data_ptr();
-  void* out = correct.mutable_data_ptr();
-  std::array<void*, 7> arguments{&from, &rows, &classes, &row_step, &class_step, &wanted, &out};
-  launch(kernels_of(scores.device()).count_correct, blocks, kThreads, arguments);
+  launch_with(kernels_of<NumberKernels>(scores.device()).count_correct, blocks, kThreads, scores.const_data_ptr(), rows,
+              static_cast<int>(scores.size(1)), row_step, class_step, targets.const_data_ptr(),
+              correct.mutable_data_ptr());
   return correct;
 }
 

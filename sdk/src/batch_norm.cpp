@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "activated_batch_norm.h"
 #include "pooled_batch_norm.h"
 
 #include <ddprun/batch_norm.h>
@@ -194,12 +195,23 @@ const at::Tensor& BatchNormImpl::scale() {
   return ones_;
 }
 
-at::Tensor BatchNormImpl::pool_relu(const at::Tensor& input) {
-  const NormState state{weight_, bias_, running_mean_, running_var_, options_.eps, options_.momentum};
-  const bool synchronized = is_training() && statistics_;
-  if (synchronized || !can_norm_in_one_pass(input, state)) return max_pool_relu(forward(input));
+NormState BatchNormImpl::state() const {
+  return {weight_, bias_, running_mean_, running_var_, options_.eps, options_.momentum};
+}
+
+at::Tensor BatchNormImpl::relu(const at::Tensor& input) {
+  auto norm = state();
+  if (!is_training() || statistics_ || !can_activate_in_one_pass(input, norm)) return forward(input).relu_();
   count_batch(input);
-  return pooled_batch_norm(input, state, is_training());
+  norm.weight = scale();
+  return activated_batch_norm(input, norm);
+}
+
+at::Tensor BatchNormImpl::pool_relu(const at::Tensor& input) {
+  const bool synchronized = is_training() && statistics_;
+  if (synchronized || !can_norm_in_one_pass(input, state())) return max_pool_relu(forward(input));
+  count_batch(input);
+  return pooled_batch_norm(input, state(), is_training());
 }
 
 at::Tensor BatchNormImpl::forward_synchronized(const at::Tensor& given) {

@@ -6,10 +6,13 @@
 #include <ddprun/batch_norm.h>
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -101,6 +104,74 @@ INSTANTIATE_TEST_SUITE_P(Forms, BatchNormGpu,
                                             ::testing::Values("flat", "channels_first", "channels_last"),
                                             ::testing::Values("fp32", "bf16", "fp16", "bf16_pure"), ::testing::Bool()),
                          name_of);
+
+// Sizes of the images; in float16, or in bfloat16.
+using Images = std::tuple<std::vector<int64_t>, bool>;
+
+// Normalization and ReLU in one pass beside LibTorch's operations in float32 on the CPU.
+class BatchNormReluGpu : public testing::Gpu, public ::testing::WithParamInterface<Images> {
+ protected:
+  static at::ScalarType type() { return std::get<1>(GetParam()) ? at::kHalf : at::kBFloat16; }
+  static at::Tensor rounded(const at::Tensor& values) { return values.to(type()).to(at::kFloat); }
+
+  at::Tensor there(const at::Tensor& values) const {
+    return values.to(backend_->device(), type()).contiguous(at::MemoryFormat::ChannelsLast);
+  }
+
+  static void expect_near(const at::Tensor& found, const at::Tensor& expected, double tolerance,
+                          const std::string& what) {
+    const auto distance = (found.detach().cpu() - expected.detach()).abs().max().item<double>();
+    EXPECT_LE(distance, tolerance * expected.detach().abs().max().item<double>()) << what;
+  }
+};
+
+TEST_P(BatchNormReluGpu, TrainsAsOnTheCpu) {
+  torch::manual_seed(3);
+  const auto& sizes = std::get<0>(GetParam());
+  const auto channels = sizes[1];
+  const double rounding = type() == at::kHalf ? 1.0 / 1024 : 1.0 / 128;
+  BatchNorm on_gpu(channels), on_cpu(channels);
+  for (auto* layer : {&on_gpu, &on_cpu}) {
+    const torch::NoGradGuard no_gradients;
+    (*layer)->parameters()[0].copy_(at::linspace(-1, 2, channels));
+    (*layer)->parameters()[1].copy_(at::linspace(1, -1, channels));
+  }
+  on_gpu->to(backend_->device());
+  const auto means = at::arange(channels, at::kFloat).remainder(3).mul(20).view({1, -1, 1, 1});
+  const auto input = rounded(at::randn(sizes) + means).requires_grad_(), gradient = rounded(at::randn(sizes));
+  const auto input_there = there(input.detach()).requires_grad_();
+  const auto output = on_gpu->relu(input_there), normalized = on_cpu->forward(input);
+  ASSERT_EQ(output.scalar_type(), type());
+  ASSERT_TRUE(output.is_contiguous(at::MemoryFormat::ChannelsLast));
+  ASSERT_NE(output.grad_fn()->name().find("ActivatedBatchNorm"), std::string::npos) << output.grad_fn()->name();
+  expect_near(output.to(at::kFloat), normalized.relu(), rounding, "the output");
+  output.backward(there(gradient));
+  normalized.backward(gradient * output.detach().cpu().gt(0));  // near 0, rounding decides what ReLU lets pass
+  expect_near(input_there.grad().to(at::kFloat), input.grad(), rounding, "the input's gradient");
+  for (size_t i = 0; i < 2; ++i) {
+    const auto found = on_gpu->parameters()[i].grad(), expected = on_cpu->parameters()[i].grad();
+    expect_near(found, expected, 1e-3, i == 0 ? "the weight's gradient" : "the bias's gradient");
+    expect_near(on_gpu->buffers()[i], on_cpu->buffers()[i], 1e-4, i == 0 ? "the running mean" : "the running variance");
+  }
+}
+
+TEST_P(BatchNormReluGpu, IsNotANumberWhereItsInputIsNot) {
+  const auto& sizes = std::get<0>(GetParam());
+  BatchNorm layer(sizes[1]);
+  layer->to(backend_->device());
+  auto values = at::randn(sizes);
+  values.select(1, 3).fill_(NAN);
+  const auto output = layer->relu(there(values)).cpu().isnan();
+  EXPECT_TRUE(output.select(1, 3).all().item<bool>());
+  EXPECT_EQ(output.sum().item<int64_t>(), values.select(1, 3).numel());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, BatchNormReluGpu,
+    ::testing::Combine(::testing::Values(std::vector<int64_t>{2, 8, 1, 1}, std::vector<int64_t>{3, 24, 5, 7},
+                                         std::vector<int64_t>{16, 640, 8, 8}, std::vector<int64_t>{64, 16, 32, 32},
+                                         std::vector<int64_t>{33, 96, 31, 29}),
+                       ::testing::Bool()));
 
 }  // namespace
 }  // namespace ddprun

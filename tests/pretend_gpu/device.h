@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What CUDA C++ needs to be compiled for the host. A block has one thread here, so a kernel must stride by blockDim.
 #pragma once
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -27,10 +29,24 @@ template <class Number>
 Number atomicAdd(Number* to, Number value) {  // blocks run one after the other
   return std::exchange(*to, *to + value);
 }
-inline unsigned __float_as_uint(float value) {
-  unsigned bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+
+inline float ddprun_half_as_float(unsigned short bits) {
+  const int exponent = bits >> 10 & 31, digits = bits & 1023;
+  const float size = exponent == 31 ? (digits ? NAN : INFINITY)
+                                    : std::ldexp(static_cast<float>(exponent ? digits + 1024 : digits),
+                                                 (exponent ? exponent : 1) - 25);
+  return bits & 0x8000 ? -size : size;
+}
+
+inline unsigned short ddprun_float_as_half(float value) {
+  const auto sign = static_cast<unsigned short>(std::signbit(value) ? 0x8000 : 0);
+  if (value != value) return 0x7E00;
+  if (std::fabs(value) >= 65520) return sign | 0x7C00;  // the first that rounds to infinity
+  const int exponent = value == 0 ? -14 : std::max(std::ilogb(value), -14);
+  const auto digits = static_cast<int>(std::nearbyint(std::ldexp(std::fabs(value), 10 - exponent)));
+  return static_cast<unsigned short>(sign | (((exponent + 14) << 10) + digits));
 }
 
 namespace pretend {

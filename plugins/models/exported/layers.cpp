@@ -66,21 +66,35 @@ class Fusion {
 
   void join(size_t norm, const BatchNorm& layer) {
     const auto second = only_reader(norm);
-    const auto third = second ? only_reader(*second) : std::nullopt;
-    if (!third || *third >= graph_.nodes.size()) return;
-    const auto &a = graph_.nodes[*second], &b = graph_.nodes[*third];
-    if (!(is_relu(a) && is_pooling_by_two(b)) && !(is_pooling_by_two(a) && is_relu(b))) return;
-    auto& node = graph_.nodes[norm];
-    node.call = [norm = layer.ptr()](std::vector<IValue>& arguments, at::Device) {
-      return std::vector<IValue>{norm->pool_relu(arguments.at(kInput).toTensor())};
-    };
-    node.results = b.results;
-    graph_.nodes[*second].skipped = graph_.nodes[*third].skipped = true;
-    graph_.nodes[*second].results.clear();
-    graph_.nodes[*third].results.clear();
+    if (!second) return;
+    const auto third = only_reader(*second);
+    const auto& a = graph_.nodes[*second];
+    if (third && joins_pooling(a, graph_.nodes[*third])) {
+      replace(norm, {*second, *third}, [layer](const at::Tensor& input) { return layer.ptr()->pool_relu(input); });
+    } else if (is_relu(a)) {
+      replace(norm, {*second}, [layer](const at::Tensor& input) { return layer.ptr()->relu(input); });
+    }
   }
 
  private:
+  static bool joins_pooling(const Node& a, const Node& b) {
+    return (is_relu(a) && is_pooling_by_two(b)) || (is_pooling_by_two(a) && is_relu(b));
+  }
+
+  // Calls `layer` in place of a norm and of the nodes that follow it.
+  template <class Layer>
+  void replace(size_t norm, const std::vector<size_t>& followers, Layer layer) {
+    auto& node = graph_.nodes[norm];
+    node.call = [layer](std::vector<IValue>& arguments, at::Device) {
+      return std::vector<IValue>{layer(arguments.at(kInput).toTensor())};
+    };
+    node.results = graph_.nodes[followers.back()].results;
+    for (const auto follower : followers) {
+      graph_.nodes[follower].skipped = true;
+      graph_.nodes[follower].results.clear();
+    }
+  }
+
   std::optional<size_t> only_reader(size_t node) const {
     const auto& results = graph_.nodes[node].results;
     if (results.size() != 1 || results[0] < 0) return std::nullopt;

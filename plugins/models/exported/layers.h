@@ -26,8 +26,8 @@ std::vector<NormCall> find_norms(const Graph& graph, const std::map<int, std::st
 // From now on the graph calls `layer`, which counts its batches itself.
 void call_layer(Graph& graph, const NormCall& call, const BatchNorm& layer, const std::map<int, std::string>& names);
 
-// Joins such a call with the ReLU and the 2 x 2 pooling that follow it, and calls the SDK's dropout in place of
-// torch's: faster on CPUs, and equal within rounding.
+// Joins such a call with the ReLU, or the ReLU and the 2 x 2 pooling, that follow it, and calls the SDK's dropout in
+// place of torch's: faster, and equal within rounding.
 void fuse(Graph& graph, const std::map<size_t, BatchNorm>& layers);
 
 }  // namespace ddprun::exported

@@ -69,9 +69,9 @@ class KerasConvNet final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    auto x = norm1_(conv1_(input)).relu_();
-    x = norm2_(conv2_(x)).relu_();
-    x = norm3_(large_k_(padded(x, kLargeKernel, kStride))).relu_();
+    auto x = norm1_->relu(conv1_(input));
+    x = norm2_->relu(conv2_(x));
+    x = norm3_->relu(large_k_(padded(x, kLargeKernel, kStride)));
     x = dense_(ddprun::global_average(x)).relu_();
     return output_(ddprun::dropout(x, dropout_, is_training()));  // [B, classes]
   }

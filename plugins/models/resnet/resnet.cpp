@@ -66,7 +66,7 @@ class BasicBlock final : public Block {
   }
 
  private:
-  at::Tensor residual(const at::Tensor& input) override { return bn2_(conv2_(bn1_(conv1_(input)).relu_())); }
+  at::Tensor residual(const at::Tensor& input) override { return bn2_(conv2_(bn1_->relu(conv1_(input)))); }
 
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
   ddprun::BatchNorm bn1_{nullptr}, bn2_{nullptr};
@@ -86,7 +86,7 @@ class Bottleneck final : public Block {
 
  private:
   at::Tensor residual(const at::Tensor& input) override {
-    const auto x = bn2_(conv2_(bn1_(conv1_(input)).relu_())).relu_();
+    const auto x = bn2_->relu(conv2_(bn1_->relu(conv1_(input))));
     return bn3_(conv3_(x));
   }
 
@@ -130,7 +130,7 @@ class ResNet final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    auto x = bn1_(conv1_(input)).relu_();
+    auto x = bn1_->relu(conv1_(input));
     if (large_stem_) x = at::max_pool2d(x, 3, 2, 1);
     for (auto& layer : layers_) x = layer->forward(x);
     return fc_(ddprun::global_average(x));  // [B, classes]

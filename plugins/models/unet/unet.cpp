@@ -25,7 +25,7 @@ class Pair final : public torch::nn::Module {
     bn2_ = register_module("bn2", ddprun::BatchNorm(outputs));
   }
 
-  at::Tensor forward(const at::Tensor& input) { return bn2_(conv2_(bn1_(conv1_(input)).relu_())).relu_(); }
+  at::Tensor forward(const at::Tensor& input) { return bn2_->relu(conv2_(bn1_->relu(conv1_(input)))); }
 
  private:
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};

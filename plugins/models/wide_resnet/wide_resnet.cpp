@@ -30,9 +30,9 @@ class WideBlock final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input) {
-    const auto active = bn1_(input).relu_();
+    const auto active = bn1_->relu(input);
     const auto x = ddprun::dropout(conv1_(active), dropout_, is_training());
-    return conv2_(bn2_(x).relu_()).add_(shortcut_ ? shortcut_(active) : input);
+    return conv2_(bn2_->relu(x)).add_(shortcut_ ? shortcut_(active) : input);
   }
 
  private:
@@ -73,7 +73,7 @@ class WideResNet final : public ddprun::Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     const auto x = block3_->forward(block2_->forward(block1_->forward(conv1_(input))));
-    return fc_(ddprun::global_average(bn1_(x).relu_()));  // [B, classes]
+    return fc_(ddprun::global_average(bn1_->relu(x)));  // [B, classes]
   }
 
  private:

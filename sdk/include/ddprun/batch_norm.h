@@ -19,6 +19,8 @@
 
 namespace ddprun {
 
+struct NormState;
+
 // The other ranks, as BatchNorm sees them. All layers of a model share one object. It is called from the thread that
 // calls forward, and from the one that LibTorch runs backward on.
 class DDPRUN_API BatchStatistics {
@@ -59,6 +61,11 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
   // ones. Throws UserError for a training batch of one value per channel, unless synchronized.
   at::Tensor forward(const at::Tensor& input);
 
+  // Computes relu(forward(input)), with its shape, type and memory format. In training on a GPU, images in bfloat16 or
+  // float16 and channels_last need half of the memory traffic, and agree with forward() within rounding; elsewhere, and
+  // if synchronized, it runs those operations one after the other. Throws as forward() does.
+  at::Tensor relu(const at::Tensor& input);
+
   // Computes max_pool_relu(forward(input)), [B, C, H, W] to [B, C, H / 2, W / 2]. On a CPU with the images in
   // channels_last it needs a third of the memory traffic, and agrees with forward() within rounding; elsewhere, and if
   // synchronized, it runs those operations one after the other. Throws as forward() does.
@@ -73,6 +80,7 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
 
  private:
   void count_batch(const at::Tensor& input);
+  NormState state() const;
   const at::Tensor& scale();
   at::Tensor forward_synchronized(const at::Tensor& given);
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// The operators of BatchNorm::relu() (sdk/src/activated_batch_norm.h) on GPUs. Part of the GPU backend's library.
+#include "imaging/cuda_kernels.h"
+#include "imaging/kernel_compiler.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+namespace ddprun {
+namespace {
+
+constexpr int kWide = 8;  // channels of a load; matches batch_norm_kernels.cu, as kThreads does
+
+// A GPU has some hundred blocks at work at a time, and few sums of chunks are added fast.
+constexpr int64_t kBlocks = 1024, kMostWidth = 32, kLeastRows = 4;
+
+struct Table {
+  long long rows;
+  int columns, width, chunks;
+
+  explicit Table(const at::Tensor& images)
+      : rows(images.numel() / images.size(1)),
+        columns(static_cast<int>(images.size(1) / kWide)),
+        width(static_cast<int>(std::min<int64_t>(columns & -columns, kMostWidth))),
+        chunks(static_cast<int>(
+            std::clamp<int64_t>(rows * width / (kThreads * kLeastRows), 1, kBlocks * width / columns))) {}
+
+  int64_t blocks() const { return static_cast<int64_t>(columns / width) * chunks; }
+};
+
+// The kernels for one GPU, compiled at their first use.
+struct NormKernels {
+  explicit NormKernels(c10::Device device) : kernels(kBatchNormKernels, device) {}
+
+  CudaKernels kernels;
+  cudaKernel_t sum_inputs = kernels.find("sum_inputs"), take_statistics = kernels.find("take_statistics"),
+               normalize = kernels.find("normalize"), sum_gradients = kernels.find("sum_gradients"),
+               take_gradients = kernels.find("take_gradients"), spread_gradients = kernels.find("spread_gradients");
+};
+
+// [chunks, 2, channels]
+at::Tensor sums_of_chunks(const Table& table, const at::Tensor& like) {
+  return at::empty({table.chunks, 2, int64_t{table.columns} * kWide}, like.options().dtype(at::kFloat));
+}
+
+const float* numbers_of(const std::optional<at::Tensor>& tensor) {
+  return tensor ? tensor->const_data_ptr<float>() : nullptr;
+}
+
+// Returns the output, and the mean and the inverse deviation of each channel.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_relu(const at::Tensor& images, const at::Tensor& weight,
+                                                               const std::optional<at::Tensor>& bias,
+                                                               const at::Tensor& running_mean,
+                                                               const at::Tensor& running_variance, double momentum,
+                                                               double eps) {
+  const c10::cuda::CUDAGuard guard(images.device());
+  const auto& kernels = kernels_of<NormKernels>(images.device());
+  const Table table(images);
+  const bool half = images.scalar_type() == at::kHalf;
+  const auto partial = sums_of_chunks(table, images);
+  auto mean = at::empty_like(weight), inverse_deviation = at::empty_like(weight), out = at::empty_like(images);
+  const auto* x = images.const_data_ptr();
+  auto* sums = partial.mutable_data_ptr<float>();
+  auto *means = mean.mutable_data_ptr<float>(), *inverse = inverse_deviation.mutable_data_ptr<float>();
+  launch_with(kernels.sum_inputs, table.blocks(), kThreads, table, x, sums, half);
+  launch_with(kernels.take_statistics, table.columns, kThreads, table, x, sums, eps, momentum, means, inverse,
+              running_mean.mutable_data_ptr<float>(), running_variance.mutable_data_ptr<float>(), half);
+  launch_with(kernels.normalize, table.blocks(), kThreads, table, x, weight.const_data_ptr<float>(), numbers_of(bias),
+              means, inverse, out.mutable_data_ptr(), half);
+  return {out, mean, inverse_deviation};
+}
+
+// Returns the gradients of the images, the weight and the bias. `gradient` is laid out as the images are.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_relu_backward(
+    const at::Tensor& gradient, const at::Tensor& images, const at::Tensor& weight,
+    const std::optional<at::Tensor>& bias, const at::Tensor& mean, const at::Tensor& inverse_deviation) {
+  const c10::cuda::CUDAGuard guard(images.device());
+  const auto& kernels = kernels_of<NormKernels>(images.device());
+  const Table table(images);
+  const bool half = images.scalar_type() == at::kHalf;
+  const auto partial = sums_of_chunks(table, images);
+  auto of_weight = at::empty_like(weight), of_bias = at::empty_like(weight), of_images = at::empty_like(images);
+  const auto *dy = gradient.const_data_ptr(), *x = images.const_data_ptr();
+  const auto *factors = weight.const_data_ptr<float>(), *offsets = numbers_of(bias);
+  const auto *means = mean.const_data_ptr<float>(), *inverse = inverse_deviation.const_data_ptr<float>();
+  auto* sums = partial.mutable_data_ptr<float>();
+  auto *weights = of_weight.mutable_data_ptr<float>(), *biases = of_bias.mutable_data_ptr<float>();
+  launch_with(kernels.sum_gradients, table.blocks(), kThreads, table, dy, x, factors, offsets, means, inverse, sums,
+              half);
+  launch_with(kernels.take_gradients, table.columns, kThreads, table, sums, inverse, weights, biases);
+  launch_with(kernels.spread_gradients, table.blocks(), kThreads, table, dy, x, factors, offsets, means, inverse,
+              weights, biases, of_images.mutable_data_ptr(), half);
+  return {of_images, of_weight, of_bias};
+}
+
+TORCH_LIBRARY_IMPL(ddprun, CUDA, library) {
+  library.impl("batch_norm_relu", batch_norm_relu);
+  library.impl("batch_norm_relu_backward", batch_norm_relu_backward);
+}
+
+}  // namespace
+}  // namespace ddprun

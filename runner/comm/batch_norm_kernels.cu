@@ -19,10 +19,10 @@ __device__ unsigned short ddprun_float_as_half(float value) {
 namespace {
 
 constexpr int kThreads = 256;  // of a block
-constexpr int kWide = 8;       // channels of a column, 16 bytes
+constexpr int kWide = 4;       // channels of a column, 8 bytes
 constexpr int kAtOnce = 4;     // loads of a thread: they hide the memory's latency
 
-struct alignas(16) Column {
+struct alignas(8) Column {
   unsigned short bits[kWide];
 };
 

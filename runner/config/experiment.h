@@ -149,7 +149,7 @@ struct TrainerConfig {
   PrecisionMode precision = PrecisionMode::kFp32;
   double loss_scale = 65536;                         // the gradient scaler's initial scale
   MemoryFormat memory_format = MemoryFormat::kAuto;  // memory order of images and their filters
-  bool fused_layers = true;                          // the SDK's layers in one pass on CPUs
+  bool fused_layers = true;                          // the SDK's layers in one pass
   CudaGraphMode cuda_graph = CudaGraphMode::kAuto;   // steps are captured once and replayed by the GPU
   double clip_norm = 0;                              // largest norm of all gradients together; 0: no limit
   double clip_value = 0;                             // largest magnitude of each gradient; 0: no limit

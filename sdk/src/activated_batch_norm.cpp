@@ -68,8 +68,8 @@ class ActivatedBatchNorm : public torch::autograd::Function<ActivatedBatchNorm> 
 }  // namespace
 
 bool can_activate_in_one_pass(const at::Tensor& input, const NormState& state) {
-  constexpr int64_t kChannelsOfALoad = 8;
-  constexpr uintptr_t kBytesOfALoad = 16;
+  constexpr int64_t kChannelsOfALoad = 4;
+  constexpr uintptr_t kBytesOfALoad = 8;
   const auto type = input.scalar_type();
   return fused_layers() && input.is_cuda() && (type == at::kBFloat16 || type == at::kHalf) && input.dim() == 4 &&
          input.numel() > 0 && input.size(1) % kChannelsOfALoad == 0 &&

@@ -68,6 +68,24 @@ TEST(BatchNorm, GivesTheBitsOfTorchInTrainingAndEvaluation) {
   EXPECT_TRUE(torch::equal(ours(input), torchs(input)));
 }
 
+TEST(BatchNorm, GivesReluTheBitsOfItsOperationsWhereNoKernelJoinsThem) {
+  torch::manual_seed(1);
+  const auto input = torch::randn({4, 8, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const bool training : {true, false}) {
+      BatchNorm joined(8), apart(8);
+      for (auto* layer : {&joined, &apart}) (*layer)->train(training);
+      const auto x = input.to(type).requires_grad_(), y = input.to(type).requires_grad_();
+      const auto output = joined->relu(x), expected = apart->forward(y).relu_();
+      EXPECT_TRUE(output.equal(expected));
+      output.sum().backward();
+      expected.sum().backward();
+      EXPECT_TRUE(x.grad().equal(y.grad()));
+      EXPECT_TRUE(joined->buffers()[0].equal(apart->buffers()[0]));
+    }
+  }
+}
+
 TEST(BatchNorm, HasTheNamesOfTorch) {
   BatchNorm ours(2);
   torch::nn::BatchNorm2d torchs(2);

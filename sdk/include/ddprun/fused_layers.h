@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Whether the SDK's layers fuse several operations into one pass on CPUs.
+// Whether the SDK's layers fuse several operations into one pass.
 #pragma once
 
 #include <ddprun/api.h>
 
 namespace ddprun {
 
-// BatchNorm::pool_relu(), max_pool_relu() and dropout() ask this in each forward. The default is true; if false, they
+// BatchNorm::relu() and pool_relu(), max_pool_relu() and dropout() ask this in each forward. The default is true; if false, they
 // call LibTorch's operations one after the other. The setting is the calling thread's.
 DDPRUN_API bool fused_layers();
 

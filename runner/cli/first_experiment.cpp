@@ -5,6 +5,7 @@
 #include "config/compose.h"
 #include "config/interpolation.h"
 #include "submit/submission.h"
+#include "submit/yaml_template.h"
 
 #include <ddprun/error.h>
 
@@ -16,15 +17,8 @@ namespace {
 
 constexpr int64_t kSmallImage = 64;    // up to this side a network of two convolutions learns quickly on a CPU
 constexpr int64_t kSmallestImage = 6;  // that it takes
-constexpr int64_t kEpochs = 10, kBatch = 64;
+constexpr int64_t kBatch = 64, kTextBatch = 16;
 constexpr double kUneven = 3;  // times as many samples
-
-// The sections after the dataset.
-struct Recipe {
-  std::string model, optimizer, schedule, objective, monitor;
-  std::string trainer = "";  // keys besides max_epochs and global_batch
-  int64_t batch = kBatch;
-};
 
 int64_t training_samples(const DataSurvey& survey) { return survey.splits.front().samples; }
 
@@ -43,55 +37,41 @@ bool are_images(const DataSpec& spec) {
   return shape.size() == 3 && std::min(shape[1], shape[2]) >= kSmallestImage;
 }
 
-Recipe for_images(const DataSpec& spec) {
-  Recipe recipe{.optimizer = "{plugin: adamw, lr: 0.001}", .schedule = "{name: cosine}", .monitor = "val/accuracy"};
-  const bool small = std::max(spec.sample_shape[1], spec.sample_shape[2]) <= kSmallImage;
-  recipe.model = small ? "{plugin: convnet_bn}  # small and quick; {plugin: resnet, depth: 18} learns more, on a GPU"
-                       : "{plugin: resnet, depth: 18}  # for a GPU; a CPU wants patience, or a smaller dataset.size";
-  return recipe;
-}
-
-Recipe for_text(int64_t samples) {
-  constexpr int64_t kTextBatch = 16, kLong = 1600;  // samples that give a thousand steps
-  return {.model = "{plugin: transformer, width: 64, layers: 2, heads: 4}",
-          .optimizer = "{plugin: adamw, lr: 0.004}",
-          .schedule = samples >= kLong ? "{name: cosine, warmup: 100st}" : "{name: cosine}",
-          .monitor = "val/perplexity",
-          .trainer = ", clip_norm: 1",
-          .batch = kTextBatch};
-}
-
-Recipe for_values(const std::vector<int64_t>& target_shape) {
+const char* template_for_values(const std::vector<int64_t>& target_shape) {
   if (target_shape.size() > 1)
     throw UserError("targets of " + shape_text(target_shape) +
                     " values: no model that comes with ddprun predicts them; docs/plugins.md tells how to write one");
-  const auto outputs = target_shape.empty() ? 1 : target_shape.front();
-  return {.model = log::text("{plugin: mlp, hidden: 128, layers: 2, outputs: ", outputs, "}"),
-          .optimizer = "{plugin: adam, lr: 0.001}",
-          .schedule = "{name: cosine}",
-          .objective = "{name: mse, metrics: [mae]}",
-          .monitor = "val/loss"};
+  return kValuesExperiment;
 }
 
-Recipe recipe_for(const DataSurvey& survey) {
+const char* template_for(const DataSurvey& survey) {
   const auto& spec = survey.spec;
   const auto& target = survey.splits.front().target_shape;
-  if (spec.classes == 0) return for_values(target);
-  if (survey.splits.front().is_text()) return for_text(training_samples(survey));
+  if (spec.classes == 0) return template_for_values(target);
+  if (survey.splits.front().is_text()) return kTextExperiment;
   if (survey.splits.front().input_type == "int64" || target.size() == 1)
     throw UserError(
         "samples are sequences of numbers with classes: no recipe fits them; begin with experiments/text.yaml, or with "
         "a model written in Python (docs/models.md)");
-  if (target.size() == 2) {
-    auto recipe = for_images(spec);
-    recipe.model = "{plugin: unet, width: 32, depth: 3}  # the class of each pixel";
-    return recipe;
-  }
-  if (are_images(spec)) return for_images(spec);
-  return {.model = "{plugin: mlp, hidden: 128, layers: 2}",
-          .optimizer = "{plugin: adam, lr: 0.001}",
-          .schedule = "{name: cosine}",
-          .monitor = "val/accuracy"};
+  if (target.size() == 2) return kPixelsExperiment;
+  if (!are_images(spec)) return kNumbersExperiment;
+  const bool small = std::max(spec.sample_shape[1], spec.sample_shape[2]) <= kSmallImage;
+  return small ? kPicturesExperiment : kLargePicturesExperiment;
+}
+
+// What the templates leave open. A line of early stopping, or of what `best` is by, needs validation samples.
+PlaceValues values_for(const DataSurvey& survey) {
+  constexpr int64_t kWarmup = 100, kPartOfWarmup = 16;  // steps at most, and of an epoch's samples
+  const auto samples = training_samples(survey);
+  const auto& target = survey.splits.front().target_shape;
+  const bool text = survey.splits.front().is_text();
+  const auto number = [](int64_t value) { return std::vector{std::to_string(value)}; };
+  using Values = std::vector<std::string>;
+  return {{"batch", number(batch_for(samples, text ? kTextBatch : kBatch))},
+          {"outputs", number(target.empty() ? 1 : target.front())},
+          {"warmup", number(std::min(kWarmup, samples / kPartOfWarmup))},
+          {"patience", has_val(survey) ? number(3) : Values()},
+          {"best", has_val(survey) ? Values{text ? "val/perplexity" : "val/loss"} : Values()}};
 }
 
 std::string dataset_lines(const FirstExperiment& first) {
@@ -139,17 +119,11 @@ double imbalance(const DataSurvey& survey) {
 
 std::string first_experiment_text(const FirstExperiment& first) {
   const auto& survey = first.survey;
-  const auto recipe = recipe_for(survey);
+  const auto rest = filled(template_for(survey), values_for(survey));
   auto name = Value::map();
   name.set("name", Value::scalar(escape_references(first.name)));
-  auto text = head_lines(first) + to_yaml(name, /*origins=*/false) + "seed: 42\n\n" + dataset_lines(first) +
-              "\nmodel: " + recipe.model + "\noptimizer: " + recipe.optimizer + "\nschedule: " + recipe.schedule + "\n";
-  if (!recipe.objective.empty()) text += "objective: " + recipe.objective + "\n";
-  text += log::text("trainer: {max_epochs: ", kEpochs,
-                    ", global_batch: ", batch_for(training_samples(survey), recipe.batch), recipe.trainer, "}\n");
-  if (has_val(survey)) text += "early_stopping: {monitor: " + recipe.monitor + ", patience: 3}\n";
-  if (has_val(survey) && recipe.monitor != "val/accuracy") text += "checkpoint: {monitor: " + recipe.monitor + "}\n";
-  return text + balance_lines(survey);
+  return head_lines(first) + to_yaml(name, /*origins=*/false) + "seed: 42\n\n" + dataset_lines(first) + "\n" + rest +
+         balance_lines(survey);
 }
 
 }  // namespace ddprun

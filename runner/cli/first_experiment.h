@@ -12,6 +12,14 @@
 
 namespace ddprun {
 
+// The files in plugins/init, as they were when the program was built (cmake/embed_texts.cmake).
+extern const char* const kLargePicturesExperiment;
+extern const char* const kNumbersExperiment;
+extern const char* const kPicturesExperiment;
+extern const char* const kPixelsExperiment;
+extern const char* const kTextExperiment;
+extern const char* const kValuesExperiment;
+
 struct FirstExperiment {
   std::string place;                           // what `ddprun init` was given
   std::string file, name;                      // of the experiment

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Looks at the names of the files in a folder, and says which dataset plugin reads them, with which options. What is in
-// the files is the plugin's to read.
+// Lists the files in a folder, and asks the dataset plugins which of them reads these.
 #pragma once
 
-#include <ddprun/value.h>
+#include <ddprun/found_files.h>
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 namespace ddprun {
 
+class PluginHost;
+
 struct FoundData {
-  std::string plugin;                           // "image_folder"
-  Value options;                                // a map; paths in it are absolute
-  std::vector<std::filesystem::path> pictures;  // image_folder: some of them, spread evenly
+  std::string plugin;
+  Recognized recognized;
 };
 
-// Takes a folder, or a single file of text or arrays. Throws UserError if there is nothing that a dataset reads, or a
-// mixture, saying what was found and what was expected.
-FoundData find_data(const std::filesystem::path& place);
+// Takes a folder, or a single file. Throws UserError if no dataset reads what is there, if the one that knows it cannot
+// read it so, and if there are data of two kinds, saying what was found and what was expected.
+FoundData find_data(const std::filesystem::path& place, const PluginHost& plugins);
 
 }  // namespace ddprun

@@ -2,10 +2,10 @@
 // `ddprun init FOLDER`: looks at data, says what they are, and writes a first experiment for them.
 #include "base/log.h"
 #include "base/run_files.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/first_experiment.h"
 #include "cli/found_data.h"
-#include "cli/picture_size.h"
 #include "config/interpolation.h"
 #include "data/account.h"
 #include "launch/worker_process.h"
@@ -32,7 +32,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kNumbersLookedAt = 10'000'000;  // of a split's inputs
 constexpr int64_t kProbeSize = 32;                // side of the pictures that are looked at for their colours
-constexpr int64_t kLargestSize = 224;             // of ImageNet's networks
 
 Value number(int64_t value) { return Value::scalar(std::to_string(value)); }
 
@@ -43,9 +42,8 @@ Value number(double value) {
 }
 
 // A dataset that the plugin has opened.
-std::shared_ptr<Dataset> opened(const std::string& plugin, const Value& options) try {
-  const PluginHost host(plugin_search_path({}));
-  const auto dataset = host.make_dataset({.plugin = plugin, .options = options, .path = "dataset"});
+std::shared_ptr<Dataset> opened(const PluginHost& plugins, const std::string& plugin, const Value& options) try {
+  const auto dataset = plugins.make_dataset({.plugin = plugin, .options = options, .path = "dataset"});
   in_plugin({"dataset", "prepare"}, [&] { dataset->prepare([](const std::string&, int64_t, int64_t) {}); });
   in_plugin({"dataset", "start"}, [&] { dataset->start(); });
   return dataset;
@@ -55,7 +53,10 @@ std::shared_ptr<Dataset> opened(const std::string& plugin, const Value& options)
 
 class Initializer {
  public:
-  explicit Initializer(const Arguments& arguments) : place_(arguments.target), found_(find_data(place_)) {
+  explicit Initializer(const Arguments& arguments)
+      : place_(arguments.target),
+        found_(find_data(place_, plugins_)),
+        declared_(plugins_.describe(found_.plugin, "dataset").options) {
     auto name = fs::absolute(place_).lexically_normal();
     if (!name.has_filename()) name = name.parent_path();
     first_.name = name.stem().string();
@@ -71,17 +72,18 @@ class Initializer {
   FirstExperiment look() {
     require_text(fs::absolute(place_).string());
     require_text(first_.file);
-    auto options = found_.options;
-    if (are_pictures()) options.set("size", number(kProbeSize));
-    if (may_validate()) options.set("validation", number(int64_t{0}));
-    if (is_text()) options.set("context", number(int64_t{1}));
-    const auto probe = opened(found_.plugin, options);
+    first_.remarks = found_.recognized.remarks;
+    auto probed = options();
+    if (probed.find("size")) probed.set("size", number(kProbeSize));
+    if (takes("validation")) probed.set("validation", number(int64_t{0}));
+    if (takes("context")) probed.set("context", number(int64_t{1}));
+    const auto probe = opened(plugins_, found_.plugin, probed);
     const auto spec = probe->spec();
     for (const auto& name : spec.class_names) require_text(name);
     if (spec.classes == 1) refuse_one_class(spec);
-    if (are_pictures()) choose_size(*probe);
-    if (found_.plugin == "tensors") choose_range(*probe);
-    if (is_text()) choose_context(probe->size(Split::kTrain));
+    if (takes("channels") && is_grey(*probe)) set("channels", number(int64_t{1}), "the pictures are grey");
+    if (takes("scale") && takes("mean") && takes("std")) choose_range(*probe);
+    if (takes("context")) choose_context(probe->size(Split::kTrain));
     hold_out(*probe);
     first_.survey = survey();
     write_dataset();
@@ -89,14 +91,21 @@ class Initializer {
   }
 
  private:
-  bool are_pictures() const { return found_.plugin == "image_folder" || found_.plugin == "shards"; }
-  bool is_text() const { return found_.plugin == "text" || found_.plugin == "tokens"; }
-  bool may_validate() const { return found_.plugin.ends_with("mnist") || found_.plugin.starts_with("cifar"); }
+  // Returns whether the dataset has the option. Those that are set here mean the same wherever they are.
+  bool takes(const std::string& option) const { return help_of(option) != nullptr; }
+
+  const std::string* help_of(const std::string& option) const {
+    const auto found = std::ranges::find(declared_, option, &OptionDeclaration::name);
+    return found == declared_.end() ? nullptr : &found->help;
+  }
 
   void set(const char* key, Value value, const std::string& remark) {
-    found_.options.set(key, std::move(value));
+    options().set(key, std::move(value));
     first_.remarks[key] = remark;
   }
+
+  Value& options() { return found_.recognized.options; }
+  const Value& options() const { return found_.recognized.options; }
 
   // YAML and JSON hold UTF-8 only, a line of a comment no line break.
   static void require_text(std::string name) {
@@ -112,17 +121,6 @@ class Initializer {
     const auto which = spec.class_names.empty() ? "" : ", " + spec.class_names.front();
     throw UserError(place_.string() + ": all samples are of one class" + which +
                     "; expected two at least: there is nothing to tell apart");
-  }
-
-  // Sets side and channels of the squares that the model gets.
-  void choose_size(const Dataset& probe) {
-    const auto median = median_shorter_side(found_.pictures);
-    const auto side = median.value_or(kLargestSize);
-    const auto size = side <= 64 ? side : std::min(kLargestSize, side / 32 * 32);
-    set("size", number(size),
-        log::text("side of the square that the model sees; ",
-                  median ? log::text("the pictures' shorter side is ", side) : "make it smaller for small pictures"));
-    if (is_grey(probe)) set("channels", number(int64_t{1}), "the pictures are grey");
   }
 
   // Returns whether the first pictures have the same number in all channels.
@@ -149,8 +147,7 @@ class Initializer {
 
   void choose_context(int64_t symbols) {
     constexpr int64_t kContext = 128;
-    const auto* what = found_.plugin == "text" ? "characters of a sample" : "tokens of a sample";
-    set("context", number(std::clamp<int64_t>(symbols / 32, 1, kContext)), what);
+    set("context", number(std::clamp<int64_t>(symbols / 32, 1, kContext)), *help_of("context"));
   }
 
   // Holds out validation samples if the files have none.
@@ -160,12 +157,12 @@ class Initializer {
     if (samples < 4)
       throw UserError(place_.string() + ": " + grouped(samples) + " training samples are too few to learn from");
     if (probe.size(Split::kVal) > 0) return;
-    if (may_validate()) return set("validation", number(std::min<int64_t>(5000, samples / 10)), kWhy);
-    if (!is_text()) set("val_fraction", number(samples < 100 ? 0.2 : 0.1), kWhy);
+    if (takes("validation")) return set("validation", number(std::min<int64_t>(5000, samples / 10)), kWhy);
+    if (takes("val_fraction")) set("val_fraction", number(samples < 100 ? 0.2 : 0.1), kWhy);
   }
 
   DataSurvey survey() const try {
-    const auto dataset = opened(found_.plugin, found_.options);
+    const auto dataset = opened(plugins_, found_.plugin, options());
     return {.experiment = first_.name,
             .dataset = found_.plugin,
             .spec = dataset->spec(),
@@ -192,14 +189,16 @@ class Initializer {
   void write_dataset() {
     first_.dataset = Value::map();
     first_.dataset.set("plugin", Value::scalar(found_.plugin));
-    for (const auto& entry : found_.options.entries()) {
+    for (const auto& entry : options().entries()) {
       const bool path = entry.value.is_list() || entry.value.quoted();
       first_.dataset.set(entry.key, path ? relative(entry.value) : entry.value);
     }
   }
 
+  const PluginHost plugins_{plugin_search_path({})};
   fs::path place_;
   FoundData found_;
+  std::vector<OptionDeclaration> declared_;  // by the dataset
   FirstExperiment first_;
 };
 

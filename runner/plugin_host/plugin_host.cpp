@@ -114,6 +114,13 @@ std::shared_ptr<Callback> PluginHost::make_callback(const PluginChoice& choice, 
   return make<Callback>("callback", choice, paths);
 }
 
+std::optional<Recognized> PluginHost::recognize(const PluginInfo& dataset, const FoundFiles& found) const {
+  const auto& descriptor = load_plugin_file(dataset.file);
+  std::optional<Recognized> recognized;
+  if (descriptor.recognize) in_plugin({"dataset", "recognize"}, [&] { descriptor.recognize(&found, &recognized); });
+  return recognized;
+}
+
 PluginDescription PluginHost::describe(const std::string& name_or_path, const std::string& kind) const {
   PluginDescription description{.info = search_.find(name_or_path, kind)};
   const auto& info = description.info;

@@ -6,8 +6,11 @@
 #include "plugin_host/plugin_file.h"
 #include "plugin_host/plugin_search.h"
 
+#include <ddprun/found_files.h>
+
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +54,10 @@ class PluginHost {
 
   // Returns all plugin files on the search path, including flawed ones, without loading any.
   std::vector<PluginInfo> list() const { return search_.list(); }
+
+  // Returns what a dataset plugin makes of these files; nothing if it does not know them, or recognizes none. Throws
+  // UserError for a flaw of the file, and if the plugin throws.
+  std::optional<Recognized> recognize(const PluginInfo& dataset, const FoundFiles& found) const;
 
   // Loads it and constructs one object without options, to learn what it declares. An empty kind matches any.
   PluginDescription describe(const std::string& name_or_path, const std::string& kind) const;

@@ -153,9 +153,9 @@ class TrainTask final : public WorkerTask {
     std::vector<LoggerHub::Entry> loggers;
     if (runtime_.place.rank != 0) return loggers;
     for (const auto& choice : runtime_.experiment.loggers) {
-      if (choice.plugin == "console" && log::is_quiet()) continue;
-      const bool keeps = choice.plugin != "console";
-      loggers.push_back({choice.plugin, runtime_.plugins.make_logger(choice), choice.path, keeps});
+      auto logger = runtime_.plugins.make_logger(choice);
+      const bool keeps = !logger->only_shows();
+      if (keeps || !log::is_quiet()) loggers.push_back({choice.plugin, std::move(logger), choice.path, keeps});
     }
     return loggers;
   }

@@ -13,6 +13,7 @@ void Logger::ranks(const RankTable&) {}
 void Logger::event(const RunEvent&) {}
 void Logger::flush() {}
 void Logger::finish(const RunEnd&) {}
+bool Logger::only_shows() const { return false; }
 void Logger::upload(const std::filesystem::path&, const RunEnd&) {}
 
 }  // namespace ddprun

@@ -135,13 +135,13 @@ class Init(CommandTest):
         picture = png(8, (1, 2, 3))
         short = {"x.npy": npy("<f4", "(4, 1)", bytes(16)), "y.npy": npy("<i8", "(3,)", bytes(24))}
         for name, files, texts in (
-                ("empty", {}, ["there are no files", "expected pictures (.png, .jpg, .webp, .bmp, .ppm) in a folder for each class"]),
+                ("empty", {}, ["there are no files", "expected data for one of these datasets:\n  ", "  image_folder: your own PNG, JPEG"]),
                 ("one class", {f"cats__{i}.png": picture for i in range(5)}, ["one class, cats", "two at least"]),
-                ("no training shards", {"val-000000.tar": b"", "val-000001.tar": b""}, ["val-000000.tar: no file is of train, and this one is of val"]),
-                ("shards that no pattern names", {"train__0.tar": b"", "train1.tar": b""}, ["no pattern names "]),
-                ("numbers without a note", {"train.bin": bytes(8)}, ["such as train.bin", "tokens (.bin with .bin.json)"]),
+                ("no training shards", {"val-000000.tar": b"", "val-000001.tar": b""}, ["2 shards, such as val-000000.tar: no file is of train, and val-000000.tar is of val"]),
+                ("shards that no pattern names", {"train__0.tar": b"", "train1.tar": b""}, ["no pattern names train/0.tar, train1.tar"]),
+                ("numbers without a note", {"train.bin": bytes(8)}, ["1 file, such as train.bin, of kinds that no dataset reads", "  tokens: next tokens"]),
                 ("a mixture", {"cats__1.png": picture, "x.npy": b""}, ["a mixture of 1 picture, such as cats/1.png, and 1 array, such as x.npy"]),
-                ("no class folders", {"1.png": picture, "2.png": picture}, ["2 pictures without class folders", "FOLDER/<class>/<picture>"]),
+                ("no class folders", {"1.png": picture, "2.png": picture}, ["2 pictures, such as 1.png: they lie in no class folders", "FOLDER/<class>/<picture>"]),
                 ("nested twice", {"all__cats__1.png": picture, "all__dogs__1.png": picture}, ["has one folder, all, with folders in it", "photos/all"]),
                 ("two of one split", {f"{split}__a__1.png": picture for split in ("train", "val", "valid")}, ["val and valid are both the split val"]),
                 ("arrays of two lengths", short, ["y.npy: has 3 rows, but ", "x.npy has 4"]),

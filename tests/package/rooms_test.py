@@ -128,7 +128,39 @@ def names_without_header(runner, sdk):
     return found
 
 
+REGISTERED = re.compile(r'\bDDPRUN_[A-Z]+\(\s*[\w:]+,\s*"(\w+)"')
+CODE_TEXT = re.compile(r"""//[^\n]*|"((?:\\.|[^"\\\n])*)\"""")
+DEFAULT_LOGGERS = "kDefaultLoggers"  # the names that an experiment has where it says nothing
+WORDS = {"text"}  # keys of JSON that are called as a plugin is
+
+
+def plugins_named(runner, plugins):
+    """Where the runner's code names a plugin that comes with ddprun: it asks all plugins of a kind instead."""
+    names = {name for file in plugins.rglob("*.cpp") for name in REGISTERED.findall(file.read_text())}
+    choice = re.compile(rf"plugin: ({'|'.join(sorted(names))})\b") if names else None
+    found = []
+    for file in sorted([*runner.rglob("*.cpp"), *runner.rglob("*.h")]):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            texts = [match[1] for match in CODE_TEXT.finditer(line) if match[1] and DEFAULT_LOGGERS not in line]
+            found += [f"runner/{file.relative_to(runner)}:{number} names the plugin {text}" for text in texts
+                      if text in names - WORDS or choice.search(text)]
+    return found
+
+
 class RoomsTest(unittest.TestCase):
+    def test_the_runner_names_no_plugin(self):
+        self.assertEqual(plugins_named(RUNNER, RUNNER.parent / "plugins"), [])
+
+    def test_a_plugin_that_the_runner_names_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            runner, plugins = pathlib.Path(folder, "runner"), pathlib.Path(folder, "plugins")
+            for file, content in {runner / "a.cpp": 'f("net");  // "net"\ng("{plugin: net, depth: 2}");\nh("network");\n',
+                                  plugins / "net.cpp": 'DDPRUN_MODEL(a::Net, "net",\n  "a network")\n'}.items():
+                file.parent.mkdir()
+                file.write_text(content)
+            self.assertEqual(plugins_named(runner, plugins),
+                             ["runner/a.cpp:1 names the plugin net", "runner/a.cpp:2 names the plugin {plugin: net, depth: 2}"])
+
     def test_each_source_includes_what_declares_the_names_it_uses(self):
         self.assertEqual(names_without_header(RUNNER, RUNNER.parent / "sdk/include/ddprun"), [])
 

@@ -75,7 +75,7 @@ TEST(BatchNorm, GivesReluTheBitsOfItsOperationsWhereNoKernelJoinsThem) {
     for (const bool training : {true, false}) {
       BatchNorm joined(8), apart(8);
       for (auto* layer : {&joined, &apart}) (*layer)->train(training);
-      const auto x = input.to(type).requires_grad_(), y = input.to(type).requires_grad_();
+      const auto x = input.to(type).clone().requires_grad_(), y = x.detach().clone().requires_grad_();
       const auto output = joined->relu(x), expected = apart->forward(y).relu_();
       EXPECT_TRUE(output.equal(expected));
       output.sum().backward();

@@ -7,6 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace ddprun::cifar {
 namespace {
 
@@ -19,6 +21,11 @@ std::vector<double> channels(Options& options, const std::string& name, const st
 }
 
 }  // namespace
+
+std::optional<Recognized> recognize(const FoundFiles& found, std::initializer_list<const char*> names) {
+  const auto name = std::ranges::find_if(names, [&](const char* one) { return found.has(one); });
+  return name == names.end() ? std::nullopt : std::optional(recognized_by_names(found, *name));
+}
 
 CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& options)
     : table_(table), kind_(kind), folder_(read_data_folder(table.data, "the archive, or of its files", options)) {

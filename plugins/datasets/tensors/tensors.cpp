@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The user's own arrays from .safetensors or .npy files, mapped into memory so that the workers of a node share them.
+#include "recognize.h"
 #include "sample_arrays.h"
 
 #include <ddprun/data_digest.h>
@@ -86,6 +87,10 @@ class Tensors final : public ddprun::Dataset {
     ignored_ = options.get<int64_t>("ignored", kIgnoredClass,
                                     "label of a symbol or pixel that has no class, such as 255 in many masks");
     read_numbers(options);
+  }
+
+  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
+    return ddprun::arrays::recognize(found);
   }
 
   void prepare(const ddprun::Progress&) override { start(); }  // finds mistakes in the files before workers start

@@ -86,6 +86,8 @@ class Console final : public ddprun::Logger {
                                    {.min = 0})),
         layers_(options.get<bool>("layers", true, "show the model's layers at the start")) {}
 
+  bool only_shows() const override { return true; }
+
   void start(const ddprun::RunStart& run) override {
     run_ = shown(run);
     live_ = is_live_terminal();

@@ -176,6 +176,10 @@ class DDPRUN_API Logger {
   virtual void flush();                                    // before a checkpoint counts: force everything to the disk
   virtual void finish(const RunEnd& end);                  // comes last; not called if the process is killed
 
+  // Returns whether it only shows to people what other loggers keep: such a one is left out with --quiet, and nothing
+  // is lost with its lines. The default is false.
+  virtual bool only_shows() const;
+
   // Sends a server that could not be reached what is still unsent, and how the run ended. No other method is called
   // before it, and the run may have sent everything already. Called by `ddprun upload`, and by the agent if rank 0 was
   // killed. Throws if something is left unsent.

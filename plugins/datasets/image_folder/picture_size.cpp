@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "cli/picture_size.h"
+#include "picture_size.h"
 
 #include <algorithm>
 #include <fstream>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::images {
 namespace {
 
 int64_t number_at(const std::string& bytes, size_t at, size_t count) {
@@ -55,4 +55,4 @@ std::optional<int64_t> median_shorter_side(const std::vector<std::filesystem::pa
   return *middle;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::images

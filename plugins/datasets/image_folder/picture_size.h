@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::images {
 
 // Returns the shorter side of a PNG or JPEG picture, from its header; nothing for another file.
 std::optional<int64_t> shorter_side(const std::filesystem::path& picture);
@@ -15,4 +15,4 @@ std::optional<int64_t> shorter_side(const std::filesystem::path& picture);
 // Returns the one in the middle, if any can be read.
 std::optional<int64_t> median_shorter_side(const std::vector<std::filesystem::path>& pictures);
 
-}  // namespace ddprun
+}  // namespace ddprun::images

@@ -182,9 +182,11 @@ std::vector<std::string> range_test(const Arguments& arguments, const Experiment
   auto overrides = arguments.overrides;
   std::erase_if(overrides, is_replaced);
   for (const auto section : kReplaced) overrides.push_back(log::text("++", section, "=null"));
-  for (const auto* setting :
-       {"++callbacks=[]", "++loggers=[{plugin: console, layers: false}, csv, jsonl]", "checkpoint.every=never"})
-    overrides.emplace_back(setting);
+  std::string loggers;
+  for (const std::string name : kDefaultLoggers) loggers += (loggers.empty() ? "" : ", ") + name;
+  for (const auto& setting :
+       {std::string("++callbacks=[]"), "++loggers=[" + loggers + "]", std::string("checkpoint.every=never")})
+    overrides.push_back(setting);
   overrides.insert(overrides.end(), kSet.begin(), kSet.end());
   for (const auto* limit : {"trainer.max_steps=", "trainer.max_epochs="})
     overrides.push_back(log::text(limit, arguments.steps));

@@ -278,6 +278,7 @@ class TrainTask final : public WorkerTask {
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
     int64_t parameters = 0;
     for (const auto& layer : layers_) parameters += layer.parameters;
+    const bool is_range_test = runtime_.experiment.schedule.kind == ScheduleKind::kRangeTest;
     loggers_->start({.time = wall_seconds(),
                      .name = runtime_.experiment.name,
                      .run_dir = runtime_.place.run_dir,
@@ -302,7 +303,7 @@ class TrainTask final : public WorkerTask {
                      .test_samples = data.size(Split::kTest),
                      .sample_shape = spec.sample_shape,
                      .classes = spec.classes,
-                     .layers = layers_});
+                     .layers = is_range_test ? std::vector<LayerSummary>() : layers_});  // it is about the lr
     if (const auto& state = trainer.state(); !resume.empty())
       loggers_->event({.time = wall_seconds(),
                        .epoch = state.step / trainer.plan().steps_per_epoch() + 1,

@@ -6,17 +6,6 @@
 program_sources=(CMakeLists.txt CMakePresets.json cmake sdk runner plugins configs/CMakeLists.txt
   tools/build tools/setup tools/requirements.txt)
 
-# sources_digest CLONE: names what is in the sources, the same in every clone.
-sources_digest() {
-  (cd -- "$1" && find "${program_sources[@]}" -type f ! -path '*/__pycache__/*' -print0 | LC_ALL=C sort -z |
-    xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
-}
-
-# torch_version SITE_PACKAGES: of the torch in it, "2.11.0"; nothing where there is none.
-torch_version() {
-  sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$1/torch/version.py" 2>/dev/null
-}
-
 say() { printf 'ddprun: %s\n' "$*" >&2; }
 
 # die STATUS MESSAGE...: 1 = something failed, 2 = the user has to do something first.

@@ -72,7 +72,7 @@ Experiment experiment_of(const fs::path& run) {
   return experiment;
 }
 
-// What the run has noted of its data; for a run of an earlier ddprun, the data are opened.
+// What the run has noted of its data; where that is gone, the data are opened.
 DataForm data_form(const fs::path& run) {
   if (const auto noted = read_data_form(run)) return *noted;
   const auto checked =

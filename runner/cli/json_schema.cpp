@@ -85,12 +85,7 @@ class SchemaWriter {
   }
 
   // Adds what every section may have.
-  void add_common(Json& properties, const std::string& name) const {
-    for (const auto& key : renamed_keys()) {
-      if (name != key.section) continue;
-      const auto now = std::string(key.section_now) + "." + key.now;
-      properties[key.before] = {{"description", "is called " + now + " now"}, {"deprecated", true}};
-    }
+  void add_common(Json& properties) const {
     if (in_group_) properties["defaults"] = defaults();
   }
 
@@ -98,7 +93,7 @@ class SchemaWriter {
     auto properties = Json::object();
     for (const auto& key : help.keys) properties[key.name] = option_schema(key);
     if (help.name == "early_stopping") properties["target"]["type"].push_back("null");  // removes that of another file
-    add_common(properties, help.name);
+    add_common(properties);
     Json schema{{"type", {"object"}}};
     if (!in_group_) {
       schema["type"] = {"object", "null", "string"};
@@ -159,7 +154,7 @@ class SchemaWriter {
     const std::string selector(selector_of(key));
     Json properties{{selector, {{"const", choice.name}, {"description", choice.help}}}};
     for (const auto& option : choice.options) properties[option.name] = option_schema(option);
-    add_common(properties, key);
+    add_common(properties);
     Json schema{{"type", "object"}, {"title", choice.name}, {"properties", properties}, {"required", {selector}}};
     if (choice.complete) schema["additionalProperties"] = false;
     return schema;
@@ -176,7 +171,7 @@ class SchemaWriter {
         if (std::ranges::find(known, schema) == known.end()) known.push_back(std::move(schema));
       }
     }
-    add_common(properties, key);
+    add_common(properties);
     return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
   }
 

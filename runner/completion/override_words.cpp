@@ -93,9 +93,7 @@ std::vector<Candidate> keys_for(const std::string& word, const Value& experiment
   if (dot != word.npos) {
     if (!root.contains(section)) return {};
     const auto of_section = keys_of(root[section], experiment.find(section), section);
-    for (const auto& [key, value] : of_section.items())
-      if (!value.is_object() || !value.value("deprecated", false))
-        keys.push_back({section + "." + key + end, help_of(value)});
+    for (const auto& [key, value] : of_section.items()) keys.push_back({section + "." + key + end, help_of(value)});
     return keys;
   }
   for (const auto& [key, value] : root.items()) {

@@ -294,10 +294,7 @@ void apply_overrides(Value& config, const std::vector<std::string>& overrides, D
                      Problems& problems) {
   std::vector<Override> changes;
   for (const auto& text : overrides) {
-    auto change = parse_override(text, problems);
-    if (!change) continue;
-    change->path = current_name(std::move(change->path), change->origin);
-    changes.push_back(std::move(*change));
+    if (auto change = parse_override(text, problems)) changes.push_back(std::move(*change));
   }
   OverrideApplier applier(config, composer, problems);
   for (const bool choices : {true, false}) {

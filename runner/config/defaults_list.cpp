@@ -2,7 +2,6 @@
 #include "config/defaults_list.h"
 
 #include "config/rivals.h"
-#include "config/schema.h"
 
 #include <algorithm>
 #include <array>
@@ -89,7 +88,6 @@ Value DefaultsComposer::compose_file(const fs::path& file, const std::string& gr
   auto own = key.empty() ? std::move(*content) : Value::map(tree.origin());
   if (!key.empty()) own.set(key, std::move(*content), asked_at);
   expand_short_forms(own);
-  use_current_names(own);
   displace_rivals(tree, own);
   merge(tree, std::move(own));
   return tree;

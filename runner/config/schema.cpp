@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "config/schema.h"
 
-#include "base/log.h"
 #include "config/defaults_list.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 namespace ddprun {
@@ -76,52 +74,6 @@ std::vector<std::string> Schema::paths() const {
     }
   }
   return paths;
-}
-
-namespace {
-
-constexpr std::array kRenamed{RenamedKey{"resources", "cpus", "resources", "cpus_per_worker"},
-                              RenamedKey{"trainer", "init_weights", "pretrained", "file"},
-                              RenamedKey{"trainer", "layout", "trainer", "memory_format"},
-                              RenamedKey{"trainer", "measure_seconds", "trainer", "system_metrics_seconds"}};
-
-void warn(const Origin& origin, const RenamedKey& key) {
-  log::warn(origin.text() + ": " + key.section + "." + key.before + " is called " + key.section_now + "." + key.now +
-            " now; the old name will go with ddprun 0.3");
-}
-
-}  // namespace
-
-std::span<const RenamedKey> renamed_keys() { return kRenamed; }
-
-KeyPath current_name(KeyPath path, const Origin& origin) {
-  for (const auto& key : kRenamed) {
-    if (path.size() != 2 || path[0] != key.section || path[1] != key.before) continue;
-    warn(origin, key);
-    path = {key.section_now, key.now};
-  }
-  return path;
-}
-
-void use_current_names(Value& config) {
-  for (const auto& key : kRenamed) {
-    auto* section = config.find(key.section);
-    const auto* present = section && section->is_map() ? section->find(key.before) : nullptr;
-    if (!present) continue;
-    if (!config.find(key.section_now)) config.set(key.section_now, Value::map(present->origin()), present->origin());
-    auto* target = config.find(key.section_now);
-    if (!target->is_map() || target->find(key.now)) continue;
-    section = config.find(key.section);  // config.set() may have moved it
-    const auto entry = std::ranges::find(section->entries(), key.before, &Value::Entry::key);
-    warn(entry->key_origin, key);
-    auto moved = *entry;
-    if (target == section) {
-      entry->key = key.now;
-    } else {
-      section->erase(key.before);
-      target->set(key.now, std::move(moved.value), moved.key_origin);
-    }
-  }
 }
 
 }  // namespace ddprun

@@ -5,10 +5,7 @@
 #include "config/experiment.h"
 #include "config/key_path.h"
 
-#include <ddprun/value.h>
-
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -42,17 +39,5 @@ class Schema {
 
   std::vector<SectionHelp> sections_;  // the first has no name and the keys of the root
 };
-
-// A key that had another name before.
-struct RenamedKey {
-  const char *section, *before, *section_now, *now;
-};
-std::span<const RenamedKey> renamed_keys();
-
-// Returns the path under its present name. Old names of keys are accepted until 0.3, with a warning.
-KeyPath current_name(KeyPath path, const Origin& origin);
-
-// Renames all keys that are written in a file. A key that is there under both names keeps them: the old one is unknown.
-void use_current_names(Value& config);
 
 }  // namespace ddprun

@@ -136,7 +136,7 @@ DataForm data_form_from_json(const std::string& text) try {
   form.input_type = type->second;
   if (const auto bytes = json.find("bytes"); bytes != json.end())
     form.bytes = {.black = bytes->at("black"), .white = bytes->at("white")};
-  if (const auto samples = json.find("samples"); samples != json.end()) samples->get_to(form.samples);
+  json.at("samples").get_to(form.samples);
   if (const auto account = json.find("account"); account != json.end())
     form.account.digest = account->value("digest", "");
   if (const auto files = json.find("files"); files != json.end()) files->get_to(form.files);

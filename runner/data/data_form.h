@@ -37,7 +37,7 @@ struct DataForm {
 DataForm form_of(const Dataset& dataset);
 
 // Returns how the samples differ from those that `before` describes, "val has 12 samples, and had 10"; or nothing, also
-// where an earlier ddprun has not noted it.
+// where the dataset gave no account.
 std::string changes_since(const DataForm& before, const DataForm& now);
 
 // Returns a digest of each file that a frozen experiment names, but for those of the dataset, whose account has one,
@@ -56,7 +56,7 @@ DataForm data_form_from_json(const std::string& text);
 // Replaces <run_dir>/data.json. Throws UserError where it cannot be written.
 void write_data_form(const std::filesystem::path& run_dir, const DataForm& form);
 
-// Nothing where the run has no such file: it is of an earlier ddprun. Throws UserError for a damaged one.
+// Nothing where the run has no such file. Throws UserError for a damaged one.
 std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

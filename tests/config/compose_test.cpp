@@ -51,19 +51,6 @@ TEST_F(Compose, ExpandsShortForms) {
       "loggers:\n  - plugin: csv\nplugin_path:\n  - /x\n");
 }
 
-TEST_F(Compose, ReadsFormerNamesOfKeysAndSaysWhatTheyAreCalledNow) {
-  write("e.yaml", "trainer: {layout: channels_last, max_epochs: 1}\n");
-  ::testing::internal::CaptureStderr();
-  const auto config = compose({.experiment = "e.yaml", .overrides = {"trainer.measure_seconds=2", "resources.cpus=4"}});
-  EXPECT_EQ(config.find("trainer")->find("memory_format")->text(), "channels_last");
-  EXPECT_EQ(config.find("trainer")->find("system_metrics_seconds")->text(), "2");
-  EXPECT_EQ(config.find("resources")->find("cpus_per_worker")->text(), "4");
-  EXPECT_THAT(
-      ::testing::internal::GetCapturedStderr(),
-      ::testing::AllOf(::testing::HasSubstr("e.yaml:1:11: trainer.layout is called trainer.memory_format now"),
-                       ::testing::HasSubstr("command line: trainer.measure_seconds=2: trainer.measure_seconds")));
-}
-
 TEST_F(Compose, MakesPathsAbsoluteFromTheFileThatHasThem) {
   write("sub/e.yaml",
         "model: ../lib/m.so\noptimizer: sgd\nplugin_path: [plugins, /abs]\nloggers: [./l.so]\n"

@@ -57,15 +57,5 @@ TEST_F(ReadPretrained, RefusesWhatItCannotMean) {
   EXPECT_THAT(error("{fil: f}"), HasSubstr("did you mean file?"));
 }
 
-TEST_F(ReadPretrained, IsTheNewPlaceOfTrainerInitWeights) {
-  write("sub/base.yaml", kMinimal + "trainer: {init_weights: w.safetensors, max_epochs: 3}\n");
-  const auto base = load_experiment({.experiment = "sub/base.yaml"});
-  EXPECT_EQ(base.pretrained.file, folder() / "sub/w.safetensors");
-  EXPECT_EQ(base.trainer.max_epochs, 3);
-  EXPECT_EQ(loaded(kMinimal, {"trainer.init_weights=v.safetensors"}).pretrained.file, folder() / "v.safetensors");
-  EXPECT_THAT(load_error(kMinimal + "trainer: {init_weights: a}\npretrained: {file: b}\n"),
-              HasSubstr("trainer.init_weights: unknown key"));
-}
-
 }  // namespace
 }  // namespace ddprun

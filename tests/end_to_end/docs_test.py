@@ -27,13 +27,12 @@ def own_text():
 
 
 def names_in(schema):
-    """All keys in a part of the schema, at any depth, but the former names of some."""
+    """All keys in a part of the schema, at any depth."""
     if isinstance(schema, list):
         return set().union(*map(names_in, schema))
     if not isinstance(schema, dict):
         return set()
-    own = {name for name, part in schema.get("properties", {}).items() if not (isinstance(part, dict) and part.get("deprecated"))}
-    return own.union(*map(names_in, schema.values()))
+    return set(schema.get("properties", {})).union(*map(names_in, schema.values()))
 
 
 def anchors(page):

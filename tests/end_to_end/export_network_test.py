@@ -203,7 +203,7 @@ class ExportNetwork(CommandTest):
         self.assertIn("there is no torch in", self.refuse("run", "--out", "m.pt2", env={"DDPRUN_PYTHON": str(empty)}))
         (self.folder / "mine.ts").write_text("years of work")
         self.assertIn("mine.ts exists already", self.refuse("run", "--out", "mine.ts"))
-        (self.folder / "run/data.json").unlink()  # a run of an earlier ddprun
+        (self.folder / "run/data.json").unlink()  # it is found out again
         self.ddprun("export", "run", "--out", "m.ts")
         self.assert_same_guesses(self.script()[0], batches=[7])
 

@@ -141,7 +141,7 @@ class TorchvisionParity(Parity):
         weights.save(self.folder / "start.safetensors", start)
         weights.save(self.folder / "train.safetensors", {"input": inputs, "target": torch.arange(4)})
         self.ddprun("experiments/digits.yaml", "dataset={plugin: tensors, train: train.safetensors, classes: 1000}", *words,
-                    "optimizer.lr=0", "trainer.init_weights=start.safetensors", "trainer.max_steps=1", "trainer.global_batch=4",
+                    "optimizer.lr=0", "pretrained.file=start.safetensors", "trainer.max_steps=1", "trainer.global_batch=4",
                     "trainer.eval_every=never", "~early_stopping", "launch.workers=1", "launch.device=cpu", f"run.dir={name}", seconds=280)
         for file in ("m.safetensors", "m.ts"):
             self.ddprun("export", name, "--out", f"{name}.{file}", seconds=280)

@@ -41,11 +41,10 @@ RIGHT = [
     "early_stopping: {target: null, patience: 2}",
     "pretrained: {freeze: 'conv1.*', unfreeze: {1ep: '*', 300st: ['*']}}",
     "trainer: {max_time: 90min, limit_val_batches: 0.5, limit_train_batches: all, cuda_graph: off}",
-    "trainer: {layout: channels_last}",  # its name before
     "checkpoint: {resume: never, every: 10min}",
     "launch: {workers: 2, threads: auto, nodes: '1:4'}",
     "launch: {workers: auto, nodes: 1}",
-    "resources: {memory: 64G, slurm: [--partition=accel], gpus: 4, cpus: 3}",
+    "resources: {memory: 64G, slurm: [--partition=accel], gpus: 4, cpus_per_worker: 3}",
     "plugin_path: plugins",
     "plugin_path: [plugins, /elsewhere]",
     "defaults: [experiments/digits, {model: mlp}]",

@@ -85,7 +85,7 @@ class Segmentation(CommandTest):
         torch.manual_seed(3)
         network = UNet(3, CLASSES, WIDTH, DEPTH)
         weights.save(self.folder / "start.safetensors", network.state_dict())
-        self.ddprun(*self.words("trainer.init_weights=start.safetensors", "run.dir=run"))
+        self.ddprun(*self.words("pretrained.file=start.safetensors", "run.dir=run"))
         rows = results(self.folder / "run")
         pythons = train_in_python(network, train)
         ours = [rows["train", step + 1]["loss"] for step in range(len(pythons))]

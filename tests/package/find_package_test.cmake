@@ -1,6 +1,11 @@
 # cmake -DPACKAGE=<folder of ddprunConfigVersion.cmake> -P find_package_test.cmake: which versions find_package(ddprun) may ask for.
 cmake_minimum_required(VERSION 3.25)
 
+if(ASKED)  # by itself, below
+  find_package(ddprun ${ASKED} REQUIRED CONFIG)
+  return()
+endif()
+
 # expect(TRUE|FALSE <version> [<first> <last> INCLUDE|EXCLUDE]): the last three for a range.
 function(expect outcome version)
   set(PACKAGE_FIND_VERSION ${version})
@@ -38,7 +43,7 @@ else()
 endif()
 
 # What a project reads that was written for an older one.
-execute_process(COMMAND ${CMAKE_COMMAND} -DCMAKE_PREFIX_PATH=${PACKAGE} -P ${CMAKE_CURRENT_LIST_DIR}/previous/asks_for_0_0.cmake
+execute_process(COMMAND ${CMAKE_COMMAND} -DCMAKE_PREFIX_PATH=${PACKAGE} -DASKED=0.0 -P ${CMAKE_CURRENT_LIST_FILE}
   OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE failed)
 foreach(part "is ddprun ${PACKAGE_VERSION}, whose SDK differs from that of 0.0" "Ask for ${major}.${minor} in CMakeLists.txt")
   string(FIND "${text}" "${part}" at)

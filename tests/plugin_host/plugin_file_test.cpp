@@ -7,6 +7,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstring>
+
 namespace ddprun {
 namespace {
 
@@ -53,6 +56,26 @@ TEST(PluginFile, EachFlawHasItsOwnTextThatNamesBothSidesAndTheCure) {
 
 TEST(PluginFile, AFlawedDescriptorStillTellsTheName) {
   EXPECT_EQ(read_plugin_file(fixture("bad_sdk_version")).name, "bad_sdk_version");
+}
+
+TEST(PluginFile, AnSdkOfTheSameMinorVersionFitsAndAnotherIsRefusedWithBothVersionsNamed) {
+  const TemporaryFolder folder;
+  auto bytes = file_bytes(fixture("reads_all_option_types"));
+  const auto problem_of_sdk = [&](std::array<uint32_t, 3> version) {
+    std::memcpy(&bytes[bytes.find("DDPRUN1") + offsetof(PluginDescriptor, sdk_version)], &version, sizeof version);
+    return read_plugin_file(folder.write("stamped.so", bytes)).problem;
+  };
+  constexpr uint32_t kMajor = DDPRUN_VERSION_MAJOR, kMinor = DDPRUN_VERSION_MINOR, kPatch = DDPRUN_VERSION_PATCH;
+  EXPECT_EQ(problem_of_sdk({kMajor, kMinor, kPatch + 7}), "");
+  for (const std::array other : {std::array{kMajor, kMinor + 1, kPatch}, std::array{kMajor + 1, kMinor, kPatch}}) {
+    const auto named = std::to_string(other[0]) + "." + std::to_string(other[1]) + "." + std::to_string(other[2]);
+    EXPECT_EQ(problem_of_sdk(other), "built with ddprun SDK " + named +
+                                         ", but this ddprun with ddprun SDK " DDPRUN_VERSION
+                                         "; rebuild the plugin with the SDK of this ddprun");
+  }
+  if constexpr (kMajor == 0 && kMinor > 0) {  // an older one, which from 1.0 on works
+    EXPECT_THAT(problem_of_sdk({kMajor, kMinor - 1, 0}), HasSubstr("built with ddprun SDK 0."));
+  }
 }
 
 TEST(PluginFile, LibTorchOfTheSameMinorVersionFits) {

@@ -155,47 +155,6 @@ test_moved_clone_is_configured_anew() {
   grep -q -- --fresh "$calls" || fail "the old cache was kept"
 }
 
-# make_wheel DIGEST TORCH: in build/package, one whose program tells what it is.
-# shellcheck disable=SC2016  # the stub expands it
-make_wheel() {
-  local tree=$scratch/wheel
-  rm -rf -- "$tree" "$clone/build/package"
-  mkdir -p -- "$tree"/{ddprun/bin,ddprun/libexec,ddprun/share/ddprun/configs,ddprun.libs,ddprun-0.2.0.dist-info} "$clone/build/package"
-  stub "$tree/ddprun/bin/ddprun" 'echo "of the wheel"; ls "${0%/*}/../../torch" "${0%/*}/../share/ddprun/configs"'
-  stub "$tree/ddprun/libexec/ddprun-complete" ''
-  printf '%s\n' "$1" >"$tree/ddprun/share/ddprun/sources"
-  printf 'Name: ddprun\nRequires-Dist: torch==%s.*\n' "$2" >"$tree/ddprun-0.2.0.dist-info/METADATA"
-  (cd -- "$tree" && python3 -m zipfile -c "$clone/build/package/ddprun-0.2.0-py3-none-any.whl" ddprun*)
-}
-
-test_takes_a_wheel_of_the_same_sources() {
-  local digest site=$clone/.venv/lib/python3.12/site-packages
-  digest=$(source "$clone/tools/common.sh" && sources_digest "$clone")
-  mkdir -p -- "$site"/{torch,nvidia}
-  printf "__version__ = '2.11.1+cpu'\n" >"$site/torch/version.py"
-  touch -- "$clone/configs/mine.yaml"
-  rm -r -- "$clone/build"
-  make_wheel "${digest/[0-9a-f]/x}" 2.11
-  expect_calls "cmake ninja" "a wheel of other sources"
-  rm -r -- "$clone/build"
-  make_wheel "$digest" 2.15
-  expect_calls "cmake ninja" "a wheel for another torch"
-  make_wheel "$digest" 2.11
-  expect_calls "" "a wheel beside a build"
-  rm -r -- "$clone/build"
-  make_wheel "$digest" 2.11
-  for _ in first second; do
-    : >"$calls"
-    "$clone/tools/ddprun" >"$scratch/out" 2>"$scratch/err" || fail "a wheel of the same sources: $(<"$scratch/err")"
-    [[ ! -s $calls && $(<"$scratch/out") == "of the wheel"*version.py*mine.yaml* ]] ||
-      fail "a wheel of the same sources: $(cat "$calls" "$scratch/out")"
-  done
-  [[ ! -s $scratch/err ]] || fail "the second call speaks: $(<"$scratch/err")"
-  echo 'int changed;' >"$clone/sdk/sdk.cpp"
-  expect_calls "cmake ninja" "a source was changed after that"
-  [[ ! -e $clone/build/release/share/ddprun/sources ]] || fail "the build is among the wheel's files"
-}
-
 make_clone
 test_builds_when_needed
 test_is_the_program
@@ -203,5 +162,4 @@ test_signals_reach_the_program
 test_failed_build_runs_nothing
 test_interrupted_build_leaves_nothing
 test_moved_clone_is_configured_anew
-test_takes_a_wheel_of_the_same_sources
 echo "passed"

@@ -152,7 +152,6 @@ Found read_index(const MappedFile& shard, int64_t mtime, Compare compare) {
                    .bytes = numbers(tensors, "bytes", file),
                    .label = numbers(tensors, "label", file)};
   const auto of_bytes = numbers(tensors, "shard_bytes", file);
-  if (!tensors.contains("check")) return {{}, "an earlier version wrote it"};
   index.class_offset = numbers(tensors, "class_offset", file);
   index.check = numbers(tensors, "check", file);
   index.left_alone = left_alone_in(tensors, file);

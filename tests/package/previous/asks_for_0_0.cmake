@@ -1,1 +1,0 @@
-find_package(ddprun 0.0 REQUIRED CONFIG)

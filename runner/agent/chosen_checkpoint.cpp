@@ -88,7 +88,7 @@ void require_its_ddprun(const CheckpointInfo& checkpoint) {
         versions_of(checkpoint) +
         ", which may not know all that a run needs to go on as if it had never stopped: resume with ddprun " +
         checkpoint.ddprun + ", or start a new run from its weights with pretrained.file=" + checkpoint.path.string());
-  if (!checkpoint.ddprun.empty() && release_of(checkpoint.ddprun) < release_of(DDPRUN_VERSION))
+  if (release_of(checkpoint.ddprun) < release_of(DDPRUN_VERSION))
     log::warn(versions_of(checkpoint) + ": the run goes on with what has changed since (CHANGELOG.md)");
 }
 

@@ -104,14 +104,13 @@ std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir) try
                  .dataset = json.at("dataset"),
                  .optimizer = json.at("optimizer"),
                  .device = json.at("device"),
-                 .backend = json.value("backend", ""),
-                 .train_samples = json.value("train_samples", int64_t{0}),
-                 .val_samples = json.value("val_samples", int64_t{0}),
-                 .test_samples = json.value("test_samples", int64_t{0}),
-                 .sample_shape = json.value("sample_shape", std::vector<int64_t>()),
-                 .classes = json.value("classes", int64_t{0})};
-  for (const auto& rank : json.value("ranks", nlohmann::json::array()))
-    start.ranks.push_back({rank.at("host"), rank.at("device")});
+                 .backend = json.at("backend"),
+                 .train_samples = json.at("train_samples"),
+                 .val_samples = json.at("val_samples"),
+                 .test_samples = json.at("test_samples"),
+                 .sample_shape = json.at("sample_shape"),
+                 .classes = json.at("classes")};
+  for (const auto& rank : json.at("ranks")) start.ranks.push_back({rank.at("host"), rank.at("device")});
   for (const auto& layer : json.at("layers"))
     start.layers.push_back({layer.at("name"), layer.at("kind"), layer.at("shape"), layer.at("parameters")});
   return start;

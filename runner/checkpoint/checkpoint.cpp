@@ -262,7 +262,7 @@ Manifest parse(const std::string& text) {
   check_format(content);
   Manifest manifest{.step = static_cast<int64_t>(to_count(content.at("step"))),
                     .world_size = static_cast<int64_t>(to_count(content.at("world_size"))),
-                    .ddprun = content.value("ddprun", ""),
+                    .ddprun = content.at("ddprun").get<std::string>(),
                     .torch = content.at("torch").get<std::string>(),
                     .best = content.at("best").get<bool>()};
   for (const auto& [name, digest] : content.at("files").items()) {

@@ -39,7 +39,7 @@ struct CheckpointInfo {
   std::filesystem::path path;
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string ddprun;                       // the version that wrote it: "0.2.0"; empty if unknown
+  std::string ddprun;                       // the version that wrote it: "0.2.0"
   std::string torch;                        // the LibTorch that wrote it: "2.11.0"
   std::shared_ptr<const void> in_use = {};  // lock_for_reading(), for one that was verified
 };
@@ -102,7 +102,7 @@ std::string rank_file(int64_t rank);  // rank_0.pt
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string ddprun;  // the version that wrote it: "0.2.0"; empty if unknown
+  std::string ddprun;  // the version that wrote it: "0.2.0"
   std::string torch;   // the LibTorch that wrote it: "2.11.0"
   bool best = false;   // the best up to this step; used to restore the link `best`
   std::map<std::string, FileDigest> files;

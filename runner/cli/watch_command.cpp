@@ -99,11 +99,10 @@ class Watch {
   // Passes over a table that is not as the jsonl logger writes it, as over such a row.
   void show_table(std::string_view line) try {
     const auto json = parse_recorded_json(line);
-    if (!json.is_object() || json.value("attempt", int64_t{-1}) != start_.attempt || json.value("kind", "") != "ranks")
-      return;
-    RankTable table{.time = json.value("time", 0.0), .epoch = json.value("epoch", int64_t{0})};
-    table.columns = json.value("columns", std::vector<std::string>());
-    for (const auto& row : json.value("rows", nlohmann::json::array())) {
+    if (json.at("attempt") != start_.attempt || json.at("kind") != "ranks") return;
+    RankTable table{.time = json.at("time"), .epoch = json.at("epoch")};
+    json.at("columns").get_to(table.columns);
+    for (const auto& row : json.at("rows")) {
       table.rows.emplace_back();
       for (const auto& value : row) table.rows.back().push_back(value.is_number() ? value.get<double>() : std::nan(""));
     }

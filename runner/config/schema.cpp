@@ -32,11 +32,12 @@ bool Schema::allows(const KeyPath& path) const {
 
 namespace {
 
-// Returns the nearest name, or the only one that begins like this: optimizer for optim.
-std::string nearest_key(const std::string& name, const std::vector<std::string>& known) {
-  if (auto near = nearest_name(name, known); !near.empty()) return near;
-  const auto begins = [&](const std::string& key) { return name.size() > 2 && key.starts_with(name); };
-  return std::ranges::count_if(known, begins) == 1 ? *std::ranges::find_if(known, begins) : "";
+// Returns the names that begin like this, "cpus_per_node or cpus_per_worker" for cpus, or else the nearest one.
+std::string nearest_keys(const std::string& name, const std::vector<std::string>& known) {
+  std::string longer;
+  for (const auto& key : known)
+    if (name.size() > 2 && key.starts_with(name)) longer += (longer.empty() ? "" : " or ") + key;
+  return longer.empty() ? nearest_name(name, known) : longer;
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ std::string Schema::unknown_key(const KeyPath& path) const {
   std::vector<std::string> known;
   for (const auto& declaration : in->keys) known.push_back(declaration.name);
   std::ranges::sort(known);
-  const auto near = nearest_key(at_root ? path[0] : path[1], known);
+  const auto near = nearest_keys(at_root ? path[0] : path[1], known);
   std::string text = "unknown key; ";
   if (!near.empty()) text += "did you mean " + near + "? ";
   constexpr size_t kManyKeys = 24;  // beyond that the nearest name helps more than the list

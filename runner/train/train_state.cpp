@@ -46,11 +46,15 @@ json to_json_list(const std::vector<MetricTotal>& totals) {
 std::vector<MetricTotal> metric_totals(const json& list) {
   std::vector<MetricTotal> totals;
   for (const auto& total : list) {
-    const bool exponential = total.size() > 3 && total.at(3).get<bool>();
     totals.push_back(
-        {.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2), .exponential = exponential});
+        {.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2), .exponential = total.at(3)});
   }
   return totals;
+}
+
+MemoryFormat memory_format_of(const json& word, const std::string& where) {
+  if (const auto format = enum_of<MemoryFormat>(word.get<std::string>())) return *format;
+  throw UserError(where + ": its training state has an unknown memory_format: " + word.get<std::string>());
 }
 
 constexpr int64_t kFormat = 1;
@@ -108,15 +112,14 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     TrainState state;
     from.at("step").get_to(state.step);
     from.at("evaluated_step").get_to(state.evaluated_step);
-    state.evaluation_asked = from.value("evaluation_asked", false);
+    from.at("evaluation_asked").get_to(state.evaluation_asked);
     from.at("samples").get_to(state.samples);
     state.window = metric_totals(from.at("window"));
-    if (const auto row = from.find("row"); row != from.end()) state.row = metric_totals(*row);
-    if (const auto part = from.find("part"); part != from.end()) {
-      state.part = metric_totals(part->at("totals"));
-      part->at("samples").get_to(state.part_samples);
-      part->at("train_seconds").get_to(state.part_seconds);
-    }
+    state.row = metric_totals(from.at("row"));
+    const auto& part = from.at("part");
+    state.part = metric_totals(part.at("totals"));
+    part.at("samples").get_to(state.part_samples);
+    part.at("train_seconds").get_to(state.part_seconds);
     const auto& stopper = from.at("stopper");
     state.stopper = {exact_or_none(stopper.at(0)), stopper.at(1), stopper.at(2)};
     const auto& schedule = from.at("schedule");
@@ -124,29 +127,26 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
     from.at("micro_batch").get_to(state.micro_batch);
-    const auto format = from.value("memory_format", from.value("layout", std::string()));  // its name in 0.1
-    state.memory_format = enum_of<MemoryFormat>(format).value_or(MemoryFormat::kChannelsFirst);
-    if (const auto nonfinite = from.find("nonfinite"); nonfinite != from.end()) {
-      nonfinite->at("skipped").get_to(state.skipped);
-      nonfinite->at("in_row").get_to(state.skips_in_row);
-      const bool old = nonfinite->contains("left_out");  // before 0.2
-      nonfinite->at(old ? "unapplied" : "skipped_without_overflow").get_to(state.skipped_without_overflow);
-      nonfinite->at(old ? "left_out" : "skipped_steps").get_to(state.skipped_steps);
-    }
+    state.memory_format = memory_format_of(from.at("memory_format"), where);
+    const auto& nonfinite = from.at("nonfinite");
+    nonfinite.at("skipped").get_to(state.skipped);
+    nonfinite.at("in_row").get_to(state.skips_in_row);
+    nonfinite.at("skipped_without_overflow").get_to(state.skipped_without_overflow);
+    nonfinite.at("skipped_steps").get_to(state.skipped_steps);
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));
-    state.best_step = from.value("best_step", int64_t{0});
+    from.at("best_step").get_to(state.best_step);
     state.last_metrics = named_values(from.at("last_metrics"));
     state.finished = enum_of<RunStatus>(from.at("finished").get<std::string>());
     from.at("stop_reason").get_to(state.stop_reason);
     from.at("train_seconds").get_to(state.train_seconds);
-    if (const auto clock = from.find("clock"); clock != from.end())
-      state.clock = {clock->at(0), clock->at(1), clock->at(2)};
+    const auto& clock = from.at("clock");
+    state.clock = {clock.at(0), clock.at(1), clock.at(2)};
     from.at("global_batch").get_to(state.global_batch);
-    state.batch_per_worker = from.value("batch_per_worker", kUnknown);
+    from.at("batch_per_worker").get_to(state.batch_per_worker);
     from.at("seed").get_to(state.seed);
     from.at("world_size").get_to(state.world_size);
-    state.devices = from.value("devices", int64_t{1});
+    from.at("devices").get_to(state.devices);
     from.at("train_samples").get_to(state.train_samples);
     return state;
   } catch (const json::exception& error) {
@@ -167,8 +167,7 @@ void TrainState::require_same_run(const Experiment& experiment, int64_t now_samp
 
 int64_t TrainState::kept_batch(const TrainerConfig& trainer, const std::string& where) const {
   const auto now = trainer.global_batch;
-  const bool is_kept = batch_per_worker == kUnknown || batch_per_worker == trainer.batch_per_worker;
-  if (now == global_batch || is_kept) return global_batch;
+  if (now == global_batch || batch_per_worker == trainer.batch_per_worker) return global_batch;
   throw UserError(log::text("trainer.batch_per_worker: ", trainer.batch_per_worker, " samples for each worker make ",
                             now, ", but ", where, " was trained with ", global_batch,
                             " in a step: a resumed run keeps that number. Omit the key, or start a new run with "

@@ -43,14 +43,12 @@ struct TrainState {
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
   RunClock::State clock;
-  int64_t global_batch = 0;             // at the start of the run: a resumed run must use the same
-  int64_t batch_per_worker = kUnknown;  // of the attempt that saved it; 0: global_batch was set
+  int64_t global_batch = 0;      // at the start of the run: a resumed run must use the same
+  int64_t batch_per_worker = 0;  // of the attempt that saved it; 0: global_batch was set
   uint64_t seed = 0;
   int64_t world_size = 1;  // of the attempt that saved it
   int64_t devices = 1;     // of each rank of it
   int64_t train_samples = 0;
-
-  static constexpr int64_t kUnknown = -1;  // saved before it was noted
 
   std::string to_json() const;
 

@@ -29,6 +29,8 @@ TEST_F(Overrides, RefuseAnUnknownKeyWithTheNearestName) {
   EXPECT_THAT(
       compose_error("seed: 1\n", {"traner.max_epochs=3"}),
       testing::StartsWith("command line: traner.max_epochs=3: traner.max_epochs: unknown key; did you mean trainer? "));
+  EXPECT_THAT(compose_error("seed: 1\n", {"resources.cpus=3"}),
+              testing::HasSubstr("unknown key; did you mean cpus_per_node or cpus_per_worker?"));
   EXPECT_EQ(
       compose_error("seed: 1\n", {"trainer.max_epochs.x=3"}),
       "command line: trainer.max_epochs.x=3: trainer.max_epochs.x: unknown key; trainer.max_epochs holds one value");

@@ -109,16 +109,6 @@ TEST(Ema, OfNarrowWeightsIsExchangedAndSavedToTheBit) {
   EXPECT_TRUE(torch::equal(resumed.state().at("w"), mean));
 }
 
-// As checkpoints of version 0.1.0 have them.
-TEST(Ema, TakesAveragesThatWereSavedIn16Bits) {
-  const auto weights = narrow_parameters();
-  Ema average(weights, 0.999);
-  average.load_state({{"w", torch::ones({2}, at::kBFloat16)}, {"wide", torch::ones({2})}});
-  set(weights, 2);
-  average.update({});
-  EXPECT_TRUE(torch::allclose(average.state().at("w"), torch::full({2}, 1.001F)));
-}
-
 // The same bits as without overflows: a step that is left out leaves no trace.
 TEST(Ema, LooksForOverflowsWithoutChangingABit) {
   torch::manual_seed(1);

@@ -4,6 +4,7 @@
 #include <ddprun/error.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <limits>
@@ -42,13 +43,20 @@ TEST(TrainState, ForeignTextIsAnErrorThatNamesTheFile) {
   EXPECT_THROW(TrainState::from_json(R"({"step": "many"})", "x"), UserError);
 }
 
+TEST(TrainState, WithoutAnyOfItsValuesIsAnError) {
+  const auto whole = nlohmann::json::parse(TrainState().to_json());
+  for (const auto& [name, value] : whole.items()) {
+    auto part = whole;
+    part.erase(name);
+    EXPECT_THROW(TrainState::from_json(part.dump(), "x"), UserError) << name;
+  }
+}
+
 TEST(TrainState, KeepsTheGlobalBatchThatABatchPerWorkerGaveAtTheStart) {
-  TrainState state{.global_batch = 200};
+  TrainState state{.global_batch = 200, .batch_per_worker = 100};
   const auto kept = [&](int64_t per_worker, int64_t workers) {
     return state.kept_batch({.global_batch = per_worker * workers, .batch_per_worker = per_worker}, "a checkpoint");
   };
-  EXPECT_EQ(kept(7, 3), 200);  // saved before it was noted
-  state.batch_per_worker = 100;
   EXPECT_EQ(kept(100, 2), 200);
   EXPECT_EQ(kept(100, 1), 200);  // another world
   EXPECT_EQ(kept(50, 4), 200);   // the same product

@@ -7,6 +7,7 @@
 #include "agent/error_file.h"
 #include "agent/run_end.h"
 #include "agent/same_experiment.h"
+#include "agent/sidecars.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/run_files.h"
@@ -64,6 +65,7 @@ class Agent {
     if (setup_.placement.engine_restarts && setup_.config.max_restarts > 0)
       log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
                 " restarts this job itself (--max-restarts); ddprun does not");
+    require_sidecars(request_.checked.sidecars);
     auto run = request_.make();
     const std::scoped_lock lock(mutex_);
     if (!setup_.standalone()) common_ = common_part(request_.checked);
@@ -82,6 +84,7 @@ class Agent {
     fs::path newest;
     aside({.end = End::kAtOnce}, [&] { newest = checkpoint_to_begin_from(); });  // nothing is written if it is refused
     aside({.slow = no_answer(), .end = End::kAfterwards}, [&] { write_beginning(); });
+    sidecars_.start(request_.checked.sidecars, folder.path());
     const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
     if (attempt_ > 0 && checkpoint.empty())
       log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
@@ -120,6 +123,10 @@ class Agent {
     if (goes_on)
       wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = code},
                [&] { exit_code = tell_end(result); });
+    if (goes_on && !sidecars_.none())
+      wait_for({.slow = "the run's end is recorded, the last rows are still being sent to where loggers want them",
+                .exit_code = exit_code},
+               [&] { send_rest(sidecars_, run_->folder.path(), result.stop_requested); });
     return exit_code;
   }
 
@@ -251,7 +258,7 @@ class Agent {
     const auto& experiment = request_.checked.experiment;
     const bool failed = !result.report.empty();
     if (failed) tell_checkpoint(folder);
-    close_run(folder, experiment, failed);
+    close_run(folder);
     if (result.exit_code == kExitPreempted && !failed) tell_how_to_resume(folder, experiment.is_range_test());
     const int exit_code = failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
     return exit_code == kExitDone && experiment.is_range_test() ? tell_suggested_lr(folder) : exit_code;
@@ -299,6 +306,7 @@ class Agent {
   std::optional<HeldFolder> held_;             // the run's folder, once an attempt is recorded there
   std::map<std::string, std::string> common_;  // compared by the other nodes
   int world_size_ = 1, attempt_ = 0;
+  Sidecars sidecars_;
   bool begun_ = false;    // an attempt has begun
   bool trained_ = false;  // an attempt has, or it is the run's first
 

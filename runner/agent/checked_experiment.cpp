@@ -16,6 +16,7 @@
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/files.h>
+#include <ddprun/logger.h>
 #include <ddprun/model.h>
 
 #include <unistd.h>
@@ -78,6 +79,31 @@ void check_text(const Value& value, const std::string& path, std::vector<std::st
     check_text(entry, path.empty() ? key : path + "." + key, problems);
 }
 
+// Adds a logger without options to the experiment.
+void add_logger(Experiment& experiment, const std::string& plugin, const std::string& needed_by) {
+  const Origin origin{.source = "needed by " + needed_by};
+  auto entry = Value::map(origin);
+  entry.set("plugin", Value::scalar(plugin, origin), origin);
+  experiment.config.find("loggers")->items().push_back(std::move(entry));
+  experiment.loggers.push_back({.plugin = plugin,
+                                .options = Value::map(origin),
+                                .path = log::text("loggers[", experiment.loggers.size(), "]"),
+                                .origin = origin});
+}
+
+// Notes what a logger has run beside the run, with the logger whose files that reads.
+void take_sidecar(CheckedExperiment& checked, const PluginChoice& choice, const Sidecar& sidecar) {
+  if (sidecar.command.empty()) return;
+  const auto is_same = [&](const PlacedSidecar& other) { return other.sidecar.name == sidecar.name; };
+  if (std::ranges::any_of(checked.sidecars, is_same))
+    throw UserError(plugin_place(choice) + ": another logger sends the run to " + sidecar.name + " already; keep one");
+  checked.sidecars.push_back({sidecar, plugin_place(choice)});
+  auto& experiment = checked.experiment;
+  const auto writes = [&](const PluginChoice& other) { return other.plugin == sidecar.reads; };
+  if (!sidecar.reads.empty() && std::ranges::none_of(experiment.loggers, writes))
+    add_logger(experiment, sidecar.reads, choice.path);
+}
+
 std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
   const auto plugins = host.list();
   std::vector<std::filesystem::path> files;
@@ -121,13 +147,16 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   check(experiment.optimizer, [&](const auto&... arguments) { host.make_optimizer(arguments...); });
   for (const auto& callback : experiment.callbacks)
     check(callback, [&](const auto&... arguments) { host.make_callback(arguments...); });
-  for (const auto& logger : experiment.loggers)
-    check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
+  for (size_t i = 0; i < experiment.loggers.size(); ++i) {  // which a sidecar may add to
+    const auto logger = experiment.loggers[i];
+    check(logger,
+          [&](const auto&... arguments) { take_sidecar(checked, logger, host.make_logger(arguments...)->sidecar()); });
+  }
   std::shared_ptr<Objective> objective;
   check(experiment.objective,
         [&](const auto& choice, auto* paths) { objective = make_objective(choice, host, paths); });
   const bool is_built_in = is_built_in_objective(experiment.objective.plugin);
-  const bool is_to_train = !input.frozen;  // a run's recorded experiment is also evaluated and uploaded
+  const bool is_to_train = !input.frozen;  // a run's recorded experiment is also evaluated
   if (is_to_train && model && objective && is_built_in && model->has_default_step())
     check_monitors(experiment, *objective, problems);
   check_text(experiment.config, "", problems);

@@ -2,6 +2,7 @@
 // Checks an experiment for every mistake that can be found without a GPU, data or training.
 #pragma once
 
+#include "agent/sidecars.h"
 #include "config/experiment.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
@@ -19,6 +20,7 @@ struct CheckedExperiment {
   Value as_written;                                 // with the paths in plugins' options as the user wrote them
   std::shared_ptr<Dataset> dataset;                 // constructed, not yet prepared
   std::vector<std::filesystem::path> plugin_files;  // of all plugins that the experiment names
+  std::vector<PlacedSidecar> sidecars;              // of its loggers; require_sidecars() checks them
 };
 
 // Composes, reads, and constructs every plugin. Throws UserError with all mistakes in keys and in plugins' options

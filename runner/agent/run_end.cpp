@@ -4,47 +4,38 @@
 #include "base/log.h"
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
-#include "plugin_host/plugin_call.h"
-#include "plugin_host/plugin_host.h"
 #include "report/lr_suggestion.h"
 #include "report/report.h"
 #include "report/run_state.h"
 
+#include <ddprun/error.h>
+
 #include <chrono>
 #include <exception>
-#include <future>
 #include <iostream>
-#include <memory>
-#include <thread>
 
 namespace ddprun {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(10);
-
-// Tells the servers in a thread that is left behind if a logger hangs: the program ends soon.
-void tell_servers(const std::filesystem::path& run_dir, const Experiment& experiment) {
-  auto done = std::make_shared<std::promise<std::vector<LoggerUpload>>>();
-  auto uploads = done->get_future();
-  std::thread([done, run_dir, experiment] {
-    try {
-      done->set_value(upload_run(run_dir, experiment));
-    } catch (...) {
-      done->set_exception(std::current_exception());
-    }
-  }).detach();
-  if (uploads.wait_for(kPatience) != std::future_status::ready)
-    return log::warn("a logger hangs; tell its server with: ddprun upload " + run_dir.string());
-  for (const auto& upload : uploads.get()) {
-    if (!upload.problem.empty()) log::warn("logger " + upload.logger + ": " + upload.problem);
-  }
-}
+constexpr std::chrono::seconds kPatience{60}, kPatienceOfStopped{10};
 
 }  // namespace
 
-void close_run(const std::filesystem::path& run_dir, const Experiment& experiment, bool failed) noexcept try {
-  if (failed) tell_servers(run_dir, experiment);
+void close_run(const std::filesystem::path& run_dir) noexcept try {
   write_report(run_dir);
+} catch (const std::exception& error) {
+  log::warn(std::string("after the run: ") + error.what());
+}
+
+void send_rest(Sidecars& sidecars, const std::filesystem::path& run_dir, bool stop_requested) noexcept try {
+  const auto unsent = sidecars.finish(stop_requested ? kPatienceOfStopped : kPatience);
+  std::vector<UnsentNote> notes;
+  for (const auto& one : unsent) {
+    log::warn(one.name + " does not have all of the run: " + one.problem +
+              ". Nothing is lost; send the rest with: " + one.command);
+    notes.push_back({one.name, one.problem, one.command});
+  }
+  if (!notes.empty()) note_unsent(run_dir, notes);
 } catch (const std::exception& error) {
   log::warn(std::string("after the run: ") + error.what());
 }
@@ -116,25 +107,6 @@ std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir) try
   return start;
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;
-}
-
-std::vector<LoggerUpload> upload_run(const std::filesystem::path& run_dir, const Experiment& experiment) {
-  const PluginHost host(plugin_search_path(experiment.plugin_path));
-  const auto end = read_run_end(run_dir);
-  std::vector<LoggerUpload> uploads;
-  for (const auto& choice : experiment.loggers) {
-    LoggerUpload upload{.logger = choice.plugin};
-    try {
-      const auto logger = host.make_logger(choice);
-      in_plugin({choice.path.c_str(), "upload"}, [&] { logger->upload(run_dir, end); });
-    } catch (const FromPlugin& error) {
-      upload.problem = error.problem;
-    } catch (const std::exception& error) {
-      upload.problem = error.what();
-    }
-    uploads.push_back(std::move(upload));
-  }
-  return uploads;
 }
 
 }  // namespace ddprun

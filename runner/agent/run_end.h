@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Finishes a run that has ended, for the agent or for `ddprun upload` and `ddprun watch`.
+// Finishes a run that has ended, for the agent or for `ddprun watch`.
 #pragma once
 
-#include "config/experiment.h"
+#include "agent/sidecars.h"
 
 #include <ddprun/logger.h>
 
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace ddprun {
 
-// Writes the page report.html and, if the run failed so that rank 0 could not, tells its loggers' servers. Never
-// throws; a logger that hangs is waited for some seconds.
-void close_run(const std::filesystem::path& run_dir, const Experiment& experiment, bool failed) noexcept;
+// Writes the page report.html. Never throws.
+void close_run(const std::filesystem::path& run_dir) noexcept;
 
 // Tells the user how to resume a run that was asked to stop, if nothing resumes it by itself.
 void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test);
@@ -30,14 +28,8 @@ int tell_suggested_lr(const std::filesystem::path& run_dir);
 // Reads the run's start from run.json, as the logger jsonl wrote it; nothing if the file is missing or incomplete.
 std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir);
 
-// The result of sending what one logger still has for its server.
-struct LoggerUpload {
-  std::string logger;   // the plugin's name
-  std::string problem;  // what could not be sent, and why; empty if nothing is left
-};
-
-// Sends what the loggers still have, from another process than the one that trained. Calls Logger::upload of each
-// logger that the experiment names, with the end recorded in summary.json.
-std::vector<LoggerUpload> upload_run(const std::filesystem::path& run_dir, const Experiment& experiment);
+// Waits for what sends the run elsewhere, up to a minute, or some seconds if the user or a scheduler has asked for the
+// end. What is unsent then is reported and recorded in summary.json, with the command that sends it later.
+void send_rest(Sidecars& sidecars, const std::filesystem::path& run_dir, bool stop_requested) noexcept;
 
 }  // namespace ddprun

@@ -105,7 +105,6 @@ constexpr Example kExamples[] = {
     {"export", "outputs/mnist/latest best --out m.ts", "the best network, for torch.jit.load and LibTorch"},
     {"export", "outputs/mnist/latest --raw --out m.onnx", "for ONNX Runtime: bytes in, probabilities out"},
     {"verify", "outputs/mnist/latest", "check that its checkpoints are intact"},
-    {"upload", "outputs/mnist/latest", "send what its loggers have not sent yet"},
     {"report", "outputs/mnist/latest", "write outputs/mnist/latest/report.html"},
     {"report", "outputs/a outputs/b --out both.html", "compare two runs"},
     {"list", "", "list the runs in outputs/ and their status"},

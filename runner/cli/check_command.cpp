@@ -3,6 +3,7 @@
 // present.
 #include "agent/checked_experiment.h"
 #include "agent/launch_choice.h"
+#include "agent/sidecars.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
@@ -115,6 +116,7 @@ int show_check(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
+  require_sidecars(checked.sidecars);
   const auto place = place_of(experiment);
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
   const auto data_line = arguments.no_data ? check_weights_alone(experiment.pretrained) +

@@ -150,11 +150,6 @@ void add_verify(CLI::App& verify, Arguments& arguments) {
   add_json(verify, arguments);
 }
 
-void add_upload(CLI::App& upload, Arguments& arguments) {
-  add_run_folder(upload, arguments);
-  add_overrides(upload, arguments);
-}
-
 void add_report(CLI::App& report, Arguments& arguments) {
   report.add_option("run", arguments.runs, "run folders: outputs/mnist/latest")->required();
   add_out(report, arguments, "the file; by default RUN/report.html, or ./report.html for several runs");
@@ -217,7 +212,6 @@ constexpr auto kCommands = std::to_array<Command>({
     {"export", "write a trained network, or only its weights, to one file that works without ddprun", add_export,
      export_run},
     {"verify", "check every file of a run's checkpoints; exit code 1 if one is broken", add_verify, verify},
-    {"upload", "send what a run's loggers could not send while it ran", add_upload, upload},
     {"report", "write a report on one run, or several compared, as one HTML file", add_report, report},
     {"list", "list the runs below a folder, newest first", add_list, list},
     {"watch", "follow a running run until it ends", add_watch, watch},

@@ -35,7 +35,6 @@ int export_run(const Arguments& arguments);
 int verify(const Arguments& arguments);
 int report(const Arguments& arguments);
 int list(const Arguments& arguments);
-int upload(const Arguments& arguments);
 int watch(const Arguments& arguments);
 int show_check(const Arguments& arguments);
 int show_data(const Arguments& arguments);

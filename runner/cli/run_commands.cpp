@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The commands on existing runs: list, report, upload.
-#include "agent/checked_experiment.h"
+// The commands on existing runs: list, report.
 #include "agent/chosen_checkpoint.h"
-#include "agent/run_end.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "config/config_files.h"
 #include "launch/worker_process.h"
 #include "report/folds.h"
 #include "report/report.h"
@@ -91,24 +88,6 @@ int report(const Arguments& arguments) {
   write_report(runs, out);
   std::cout << out.string() << "\n";
   return kExitDone;
-}
-
-// `ddprun upload RUN`: sends what a run's loggers could not send while it ran.
-
-int upload(const Arguments& arguments) {
-  const auto run = existing_run(arguments.target);
-  const auto checked = check_experiment({.experiment = run / "config.yaml",
-                                         .overrides = arguments.overrides,
-                                         .search_path = config_search_path(),
-                                         .frozen = true});
-  int code = kExitDone;
-  for (const auto& upload : upload_run(run, checked.experiment)) {
-    if (upload.problem.empty()) continue;
-    log::error("logger " + upload.logger + ": " + upload.problem);
-    code = kExitFailed;
-  }
-  if (code == kExitDone) std::cout << run.string() << ": nothing is left to send\n";
-  return code;
 }
 
 }  // namespace ddprun

@@ -99,6 +99,13 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
   replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
+void note_unsent(const std::filesystem::path& run_dir, const std::vector<UnsentNote>& notes) {
+  auto json = read_summary(run_dir);
+  if (!json.is_object()) return;  // the run could not write it, which is reported
+  for (const auto& one : notes) json["unsent"][one.name] = {{"problem", one.problem}, {"command", one.command}};
+  replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+}
+
 RunEnd read_run_end(const std::filesystem::path& run_dir) {
   const auto json = read_summary(run_dir);
   if (!json.is_object()) return {};

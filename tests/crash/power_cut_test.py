@@ -2,10 +2,8 @@
 """A power cut at each moment of a run, with all that a disk may lose then. What the run has told stays true: the newest checkpoint is
 whole, the rows that it stands for are there, no file is torn; and `ddprun resume` comes to the end of the run that nobody disturbed."""
 
-import http.server
 import json
 import sys
-import threading
 import unittest
 
 from recorded import NIGHTLY, ROOT, TINY, RecordedTest
@@ -14,31 +12,6 @@ from run_history import RunHistory, json_rows, newest_whole, objects, steps
 from command import DDPRUN, main, results
 
 import ddprun
-
-
-class TrackingServer(http.server.BaseHTTPRequestHandler):
-    """Takes all that a run sends to MLflow."""
-
-    protocol_version = "HTTP/1.1"
-    run = {"info": {"experiment_id": "1", "run_id": "r", "artifact_uri": "mlflow-artifacts:/1/r/artifacts"}}
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        answer = {"run": self.run, "runs": [], "experiment": {"experiment_id": "1"}}
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_PUT = do_POST
-
-    def do_GET(self):
-        self.headers["Content-Length"] = "0"
-        self.do_POST()
-
-    def log_message(self, *_):
-        pass
 
 
 # A run's logger and tools/follow in one.
@@ -92,7 +65,7 @@ class PowerCut(RecordedTest):
         self.assertEqual([row for row in rows if row not in written], [])
 
     def assert_same_end(self, run, cut):
-        resumed = self.start("resume", run, env={"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"})
+        resumed = self.start("resume", run)
         self.assertEqual(resumed.wait(), 0, resumed.text())
         mine, other = (path / "checkpoints/last/model.safetensors" for path in (run, self.run_folder))
         self.assertEqual(mine.read_bytes(), other.read_bytes())
@@ -117,21 +90,13 @@ class PowerCut(RecordedTest):
             if str(run.relative_to(self.disk)) in cut.state:
                 self.assertEqual(cut.state.get("outputs/digits/latest"), run.parent.name, str(cut))
 
-    def test_a_run_that_is_sent_to_a_server(self):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TrackingServer)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        self.train("loggers=[jsonl, mlflow]", env={"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{server.server_port}"})
-        self.assertIn("mlflow/sent.json", {str(path.relative_to(self.run_folder)) for path in self.run_folder.rglob("*")})
-        self.check(resumed=10 if NIGHTLY else 0, verified=0)
-
     def test_what_a_follower_has_noted_is_there(self):
         self.start_program(sys.executable, "-B", "-c", FOLLOWER, ROOT / "tools/lib", self.run_folder, env=self.recording()).wait()
         for cut in self.cuts(RunHistory("")):
             rows = cut.state.get("outputs/tiny/metrics.jsonl", b"")
             for _, note in objects(cut.state.get("outputs/tiny/wandb/follow.jsonl", b"")):
-                self.assertGreaterEqual(len(rows.rstrip(b"\0")), note["end"]["metrics.jsonl"], str(cut))
+                if "end" in note:
+                    self.assertGreaterEqual(len(rows.rstrip(b"\0")), note["end"]["metrics.jsonl"], str(cut))
 
     def test_what_commands_write_of_a_run(self):
         self.ddprun(*TINY, "run.dir=run")

@@ -12,7 +12,7 @@ import re
 from disk import File
 
 STEP = re.compile(r"checkpoints/step_(\d{8})")
-LOGS = ("metrics.jsonl", "tables.jsonl", "metrics.csv", "mlflow/spool.jsonl")  # and TensorBoard's files
+LOGS = ("metrics.jsonl", "tables.jsonl", "metrics.csv")  # and TensorBoard's files
 
 
 class Lost(AssertionError):
@@ -101,16 +101,6 @@ class RunHistory:
         for row in pictures(state.get("tables.jsonl", b"")):
             if row not in state:
                 raise Lost(f"{row} is missing, though tables.jsonl names it")
-        self.check_note(state)
-
-    def check_note(self, state):
-        """What mlflow/sent.json counts as sent are lines that the spool has, and had when they were sent."""
-        note = state.get("mlflow/sent.json")
-        if note is None:
-            return
-        offset, spool = json.loads(note)["offset"], state.get("mlflow/spool.jsonl", b"")
-        if offset > len(spool) or b"\0" in spool[:offset]:
-            raise Lost(f"mlflow/sent.json counts {offset} bytes as sent, but the spool has {len(spool.rstrip(bytes(1)))}")
 
     @staticmethod
     def check_rows(state, rows, why):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What MLflow's own server has of a run: all of it, whatever happened to either.
+"""What MLflow's own server has of a run that sends itself there: all of it, whatever happened to either, or to the follower.
 
 $DDPRUN_PEERS_PYTHON names a Python that mlflow is installed for.
 """
@@ -7,11 +7,13 @@ $DDPRUN_PEERS_PYTHON names a Python that mlflow is installed for.
 import json
 import math
 import os
+import pathlib
 import re
+import shlex
 import signal
 import unittest
 
-from command import SMALL, CommandTest, all_rows, main
+from command import SMALL, CommandTest, all_rows, main, summary
 from mlflow_server import MlflowServer
 
 PEERS = os.environ.get("DDPRUN_PEERS_PYTHON")
@@ -49,7 +51,7 @@ class MlflowTest(CommandTest):
         super().setUp()
         self.server = SERVER
         self.experiment = self.id().rpartition(".")[2]
-        logger = f"{{plugin: mlflow, uri: '{self.server.uri}', experiment: {self.experiment}, timeout: 20}}"
+        logger = f"{{plugin: mlflow, uri: '{self.server.uri}', project: {self.experiment}, python: {PEERS}}}"
         self.words = [*WORDS, f"loggers=[jsonl, {logger}]"]
         self.run_folder = self.folder / "run"
 
@@ -59,18 +61,21 @@ class MlflowTest(CommandTest):
         self.assertEqual(len(runs), 1)
         return runs[0]
 
-    def ddprun_and_upload(self, *arguments):
-        """To the end, and what a slow machine's server could not take in time."""
-        running = self.ddprun(*arguments)
-        self.upload_what_is_left(running, self.run_folder)
-
-    def upload_what_is_left(self, running, run):
-        if f"`ddprun upload {run}`" in running.err():
-            self.ddprun("upload", run)
+    def send_rest(self, running, run, code=0):
+        """By the line that the run has printed, where a slow machine's server could not take it all in time."""
+        unsent = summary(run).get("unsent", {})
+        self.assertEqual("does not have all of the run" in running.err(), "mlflow" in unsent, running.err())
+        if not unsent:
+            return None
+        self.assertIn(unsent["mlflow"]["command"], running.err())
+        later = self.start_program(*shlex.split(unsent["mlflow"]["command"]), "--once")
+        self.assertEqual(later.wait(), code, later.text())
+        return later
 
     def assert_all_rows_arrived(self, same_values=lambda name: True):
         expected = logged(self.run_folder)
-        found = {place: value for place, value in self.server.metrics(self.run_there()).items() if not place[0].startswith("best/")}
+        of_tables = ("best/", "ranks/")  # and of the end
+        found = {place: value for place, value in self.server.metrics(self.run_there()).items() if not place[0].startswith(of_tables)}
         self.assertGreater(len(expected), 20)
         self.assertEqual(found.keys(), expected.keys())
         for (name, step), value in expected.items():
@@ -86,28 +91,31 @@ class MlflowTest(CommandTest):
     def params(self):
         return {param["key"]: param["value"] for param in self.run_there()["data"]["params"]}
 
+    def followers(self):
+        lines = {pid: pathlib.Path(f"/proc/{pid}/cmdline") for pid in self.processes()}
+        return [pid for pid, line in lines.items() if line.exists() and b"--beside" in line.read_bytes()]
+
     def wait_for_metric(self, running, step):
         """The server has a row of this step or a later one."""
+
         def arrived():
             runs = self.server.runs(self.experiment)
             metrics = runs[0]["data"].get("metrics", []) if runs else []
             return any(int(metric["step"]) >= step for metric in metrics)
+
         self.wait_until(arrived, f"step {step} on the server", running, seconds=120)
 
 
 class ALateServer(MlflowTest):  # the first class: a start takes longer than most tests
-    def test_one_that_comes_after_the_run_gets_all_by_upload(self):
+    def test_one_that_comes_after_the_run_gets_all_by_the_line_that_the_run_printed(self):
         self.server.kill()
         running = self.ddprun(*self.words)
-        self.assertEqual(running.err().count(f"logger mlflow: {self.server.uri}: "), 1, running.err())
-        self.assertIn(f"`ddprun upload {self.run_folder}`", running.err())
-        refused = self.ddprun("upload", "run", code=1)
-        self.assertIn(self.server.uri, refused.err())
+        self.assertEqual(running.err().count("not sent: "), 1, running.err())
+        self.assertEqual(running.err().count("does not have all of the run"), 1, running.err())
+        self.send_rest(running, self.run_folder, code=1)
         self.server.start()
-        for sent in (True, False):
-            told = self.ddprun("upload", "run").out()
-            self.assertEqual("mlflow: sent " in told, sent, told)
-            self.assertTrue(told.endswith("run: nothing is left to send\n"), told)
+        for told in ("the run has ended: completed", "there is nothing new"):
+            self.assertIn(told, self.send_rest(running, self.run_folder).err())
             self.assert_all_rows_arrived()
             self.assertEqual(self.status(), "FINISHED")
             self.assertIn("summary.json", self.server.artifacts(self.run_there()))
@@ -119,20 +127,24 @@ class MlflowLogger(MlflowTest):
         self.server.start()
 
     def test_a_run_arrives_whole(self):
-        self.ddprun_and_upload(*self.words)
+        self.send_rest(self.ddprun(*self.words), self.run_folder)
         self.assert_all_rows_arrived()
         run = self.run_there()
-        self.assertEqual((self.status(), run["info"]["run_name"]), ("FINISHED", "run"))
-        self.assertGreater(int(run["info"]["end_time"]), int(run["info"]["start_time"]))
+        self.assertEqual((self.status(), run["info"]["run_name"]), ("FINISHED", "digits/run"))
+        end = max(json.loads(line)["time"] for line in (self.run_folder / "events.jsonl").read_text().splitlines())
+        self.assertEqual(int(run["info"]["end_time"]), int(end * 1000))
+        self.assertLessEqual(int(run["info"]["start_time"]), min(row["time"] for row in all_rows(self.run_folder)) * 1000)
         self.assertEqual(self.params()["optimizer.lr"], "0.01")
         self.assertEqual(self.params()["model.plugin"], "mlp")
         tags = self.tags()
         self.assertEqual((tags["ddprun.world_size"], tags["ddprun.run_dir"]), ("2", str(self.run_folder)))
-        self.assertEqual(tags["mlflow.source.name"], "experiments/digits.yaml")
-        for name in ("config.yaml", "overrides.txt", "environment.json", "summary.json", "tables.jsonl"):
+        self.assertEqual((tags["mlflow.source.name"], tags["ddprun.status"]), ("experiments/digits.yaml", "completed"))
+        best = {name: value for (name, _), value in self.server.metrics(run).items() if name.startswith("best/")}
+        self.assertEqual(best, {f"best/{name}": value for name, value in summary(self.run_folder)["best"].items()})
+        for name in ("config.yaml", "overrides.txt", "environment.json", "tables.jsonl"):
             self.assertEqual(self.server.artifact(run, name), (self.run_folder / name).read_bytes(), name)
         names = self.server.artifacts(self.run_there())
-        self.assertLessEqual({"logs/rank_0.log", "logs/rank_1.log", "tables/val_confusion_step_20.json"}, names.keys())
+        self.assertLessEqual({"logs/rank_0.log", "logs/rank_1.log", "tables/val_confusion_step_20.json", "summary.json"}, names.keys())
         self.assertEqual(len([name for name in names if name.startswith("images/val/")]), 6)
         self.assert_a_table_can_be_read(run, "tables/val_predictions_step_20.json")
 
@@ -141,66 +153,75 @@ class MlflowLogger(MlflowTest):
         reader = self.start_program(PEERS, "-c", READ_TABLE, self.server.uri, self.server.experiment(self.experiment),
                                     run["info"]["run_id"], path)
         self.assertEqual(reader.wait(), 0, reader.text())
-        columns = ["sample", "image", "truth", "guess", "score"]
-        self.assertEqual(json.loads(reader.out()), {"columns": columns, "rows": 6})
+        table = json.loads(reader.out())
+        self.assertEqual((table["columns"][:5], table["rows"]), (["id", "image", "guess", "truth", "right"], 6))
 
-    def test_a_server_that_is_killed_and_comes_back_gets_all(self):
+    def test_a_server_and_a_follower_that_are_killed_cost_no_row(self):
         # It has to catch up while the training goes on: at ten steps a second there are no more rows than a busy machine takes.
         running = self.start(*self.words, "trainer.max_epochs=100000", env={"DDPRUN_FAULT": "slow:computing:0"})
         self.wait_for_metric(running, 4)
         self.server.kill()
-        self.wait_until(lambda: "the training goes on" in running.err(), "the warning", running)
+        self.wait_until(lambda: "not sent: " in running.err(), "the warning", running)
+        (follower,) = self.followers()
+        os.kill(follower, signal.SIGKILL)
+        self.wait_until(lambda: "it is started again" in running.err(), "the next follower", running)
         step = max(row["step"] for row in all_rows(self.run_folder)) + 2
         self.wait_for_step(running, self.run_folder, step)
         self.server.start()
         self.wait_for_metric(running, step)
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(), 75, running.text())
-        self.upload_what_is_left(running, self.run_folder)
+        self.send_rest(running, self.run_folder)
         self.assert_all_rows_arrived()
         self.assertEqual(self.status(), "KILLED")
-        self.assertIn("answers again", running.err())
 
     def test_a_run_that_was_killed_and_resumed_is_one_run(self):
+        """First its launcher, which the follower outlives to say so; then all of it, as when the machine dies."""
         first = self.start_held(12, *self.words)
         self.wait_for_metric(first, 12)
         first.send(signal.SIGKILL)
         first.wait()
-        self.wait_until(lambda: not self.workers(), "the end of the workers")
+        self.wait_until(lambda: not self.processes(), "the end of the workers and the follower")
+        self.assertEqual(self.status(), "KILLED")
+        second = self.start_held(18, "resume", "run", attempt=1)
+        self.wait_for_metric(second, 18)
         self.assertEqual(self.status(), "RUNNING")
-        self.ddprun_and_upload("resume", "run", "checkpoint.every=10st")
+        self.end_processes()
+        second.wait()
+        self.assert_nothing_left()
+        self.send_rest(self.ddprun("resume", "run", "checkpoint.every=10st"), self.run_folder)
         self.assert_all_rows_arrived(lambda name: not re.search("system/|per_second|epoch/.*_seconds", name))
         self.assertEqual(self.status(), "FINISHED")
-        self.assertEqual((self.tags()["ddprun.attempt"], self.params()["checkpoint.every"]), ("1", "5st"))
-        self.assertEqual(self.tags()["ddprun.attempt_1.checkpoint.every"], "10st")
-
-    def test_two_runs_at_once_are_two(self):
-        both = [self.start(*self.words, f"run.dir={name}") for name in ("one", "two")]
-        for running in both:
-            self.assertEqual(running.wait(), 0, running.text())
-        for running, name in zip(both, ("one", "two")):
-            self.upload_what_is_left(running, self.folder / name)
-        runs = self.server.runs(self.experiment)
-        self.assertEqual(sorted(run["info"]["run_name"] for run in runs), ["one", "two"])
-        self.assertEqual({run["info"]["status"] for run in runs}, {"FINISHED"})
+        self.assertEqual((self.tags()["ddprun.attempt"], self.params()["checkpoint.every"]), ("2", "5st"))
+        self.assertEqual(self.tags()["ddprun.attempt_2.checkpoint.every"], "10st")
 
     def test_a_server_that_refuses_says_why_and_nothing_is_lost(self):
         self.server.ask("experiments/create", {"name": self.experiment})
         experiment = self.server.experiment(self.experiment)
         self.server.ask("experiments/delete", {"experiment_id": experiment})
         running = self.ddprun(*self.words)
-        self.assertIn(f'the experiment "{self.experiment}" is deleted there', running.err())
+        self.assertIn("must be in the 'active' state", running.err())
         self.server.ask("experiments/restore", {"experiment_id": experiment})
-        self.ddprun("upload", "run")
+        self.send_rest(running, self.run_folder)
         self.assert_all_rows_arrived()
         self.assertEqual(self.status(), "FINISHED")
 
-    def test_addresses_that_are_no_server_are_refused_before_the_run(self):
-        mistakes = {"sqlite:///mlflow.db": "mlflow server", "mlruns": "http://", "": "MLFLOW_TRACKING_URI"}
-        for uri, expected in mistakes.items():
-            error = self.assert_refused(*SMALL, f"loggers=[{{plugin: mlflow, uri: '{uri}'}}]")
-            self.assertIn("loggers[0].uri", error)
-            self.assertIn(expected, error)
+    def test_what_cannot_work_is_refused_before_the_run(self):
+        mistakes = {
+            "mlflow, uri: mlruns": "mlflow keeps no runs in mlruns",
+            "mlflow": "MLFLOW_TRACKING_URI",
+            "mlflow, uri: 'http://me:word@host:1'": "loggers[0].uri: holds a name or a password",
+            "mlflow, uri: 'http://host:1', group: a": "--group means nothing to mlflow",
+            "wandb": "wandb login",
+            "follow, to: mlfow": "did you mean mlflow?",
+            "mlflw": "did you mean mlflow?",
+        }
+        for words, expected in mistakes.items():
+            with self.subTest(words):
+                self.assertIn(expected, self.assert_refused(*SMALL, f"loggers=[{{plugin: {words}, python: {PEERS}}}]"))
+        self.assertIn("mlflow already", self.assert_refused(*SMALL, "loggers=[mlflow, {plugin: follow, to: mlflow}]"))
+        error = self.assert_refused(*SMALL, "loggers=[{plugin: mlflow, uri: 'http://host:1', python: no_python}]")
+        self.assertIn("no_python", error)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ set(plugin_files
   datasets/image_folder/png_image.cpp datasets/image_folder/png_metadata.cpp datasets/image_folder/pnm_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
-  datasets/text/token_file.cpp
-  loggers/mlflow/history.cpp loggers/mlflow/sent_note.cpp loggers/mlflow/spool.cpp)
+  datasets/text/token_file.cpp)
 list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 
 set(tensor_files

@@ -7,6 +7,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -22,6 +25,16 @@ TEST_F(RunSummaryFile, TellsWhatARunThatEndedWellLacks) {
   EXPECT_THAT(read_missing(folder_),
               ::testing::ElementsAre("the test failed: 2.jpg is damaged",
                                      "logger jsonl lost 12 rows and tables: No space left on device"));
+}
+
+TEST_F(RunSummaryFile, NotesWhatIsUnsentBesideAllElse) {
+  note_unsent(folder_, {{"wandb", "the server is away", "tools/follow run"}});  // there is no file
+  write_summary(folder_, {.end = {.status = "completed", .steps = 3}});
+  note_unsent(folder_, {{"wandb", "the server is away", "tools/follow run"}});
+  EXPECT_EQ(read_run_end(folder_).steps, 3);
+  EXPECT_TRUE(read_missing(folder_).empty());  // nothing is lost
+  const auto json = nlohmann::json::parse(std::ifstream(folder_ / "summary.json"));
+  EXPECT_EQ(json["unsent"]["wandb"]["command"], "tools/follow run");
 }
 
 TEST_F(RunSummaryFile, AnUnreadableOneIsNotTakenForNone) {

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """tools/follow and MLflow: a database."""
 
+import json
 import os
 import pathlib
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # which is a thread, and forks have none
 
@@ -44,6 +46,35 @@ class Mlflow(TrackerTest, FollowTest):
         self.assertIn(("train/iou/person _adult_", 1, 0.5), self.numbers())
         self.assertEqual(self.found()[1].data.params["odd_key"], "2")
 
+    def test_what_it_refuses_is_set_aside_and_the_rest_arrives(self):
+        """A name that is too long, among many rows in one request."""
+        lines = [metrics_line(step, loss=1 / (step + 1)) for step in range(20)]
+        bad = metrics_line(21, **{"loss": 1, "x" * 600: 1})
+        self.fabricate(metrics=[*lines, bad])
+        with unittest.mock.patch("follow.trackers.mlflow.LONGEST_NAME", 600):
+            told = self.to_end(self.start_next()).err()
+        self.assertIn("MLflow refuses train/xxx", told)
+        self.assertEqual(self.losses(), self.expected([*lines, bad]))
+        (refused,) = (self.run_dir / "mlflow/refused.jsonl").read_text().splitlines()
+        self.assertEqual(json.loads(refused)["item"]["step"], 21)
+
+    def test_the_run_that_was_made_and_not_noted_is_found_again(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)])
+        self.to_end(self.start_next())
+        notes = self.run_dir / "mlflow/follow.jsonl"
+        notes.write_text(notes.read_text().splitlines()[0] + "\n")  # killed then
+        self.to_end(self.start_next())
+        self.assertEqual(self.losses(), [("train/loss", 1, 1.0)])  # found() takes one run alone
+
+    def test_the_best_values_are_sent_once_for_a_step_with_the_runs_own_times(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)], events=[{"time": 1700000009, "step": 1, "kind": "end", "text": "so"}])
+        for _ in range(2):
+            self.to_end(self.start_next())
+            self.append("metrics", [metrics_line(2, loss=2)])
+        client, run = self.found()
+        (best,) = client.get_metric_history(run.info.run_id, "best/val/loss")
+        self.assertEqual((best.value, best.timestamp, run.info.end_time), (0.5, 1700000009000, 1700000009000))
+
     def found(self):
         client = mlflow.MlflowClient(self.places()["MLFLOW_TRACKING_URI"])
         (run,) = client.search_runs([client.get_experiment_by_name("made").experiment_id])
@@ -51,7 +82,8 @@ class Mlflow(TrackerTest, FollowTest):
 
     def numbers(self):
         client, run = self.found()
-        return [(name, one.step, one.value) for name in run.data.metrics for one in client.get_metric_history(run.info.run_id, name)]
+        return [(name, one.step, one.value) for name in run.data.metrics
+                if not name.startswith("best/") for one in client.get_metric_history(run.info.run_id, name)]
 
     def settings(self):
         return self.found()[1].data.params["seed"]

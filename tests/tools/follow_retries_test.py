@@ -30,6 +30,7 @@ class Away(Base):
         self.taken, self.failures, self.queues = [], 0, False
 
     def open(self, header):
+        self.noted_before = (self.run.path / "away/follow.jsonl").read_text()
         return {"id": "x"}
 
     def send(self, number, item):
@@ -113,6 +114,35 @@ class Following(unittest.TestCase):
         again = self.follow()
         again.poll()
         self.assertEqual(self.steps(again), [2, 3])
+
+    def test_what_marks_the_run_there_is_noted_before_there_is_one(self):
+        made = self.follow()
+        self.assertEqual(json.loads(made.tracker.noted_before), {"word": made.tracker.word})
+        made.journal.close()  # killed
+        self.assertEqual(self.follow().tracker.word, made.tracker.word)
+
+    def test_rows_that_a_resumed_attempt_writes_again_are_not_sent_again(self):
+        made = self.follow()
+        self.rows(1, 2, 3)
+        made.poll()
+        self.append("metrics", *({"time": 9, "attempt": 1, "split": "train", "step": step, "loss": 1} for step in (2, 3, 4)))
+        made.poll()
+        self.assertEqual(self.steps(made), [1, 2, 3, 4])
+        made.journal.close()  # killed, and what it had sent is not known any more
+        again = self.follow()
+        self.append("metrics", {"time": 9, "attempt": 1, "split": "train", "step": 4, "loss": 1}, {"step": 3, "split": "val", "loss": 1})
+        again.poll()
+        self.assertEqual([(item.step, *item.numbers) for _, item in again.tracker.taken], [(3, "val/loss")])
+
+    def test_a_tracker_that_is_away_at_the_start_is_tried_again(self):
+        made = follower.Follower(Away, run(self.folder), OPTIONS)
+        self.addCleanup(made.journal.close)
+        self.rows(1)
+        with unittest.mock.patch.object(Away, "open", side_effect=OSError("no route to host")):
+            self.assertFalse(made.poll())
+        made.tries.hurry(1)
+        self.assertTrue(made.poll())
+        self.assertEqual(self.steps(made), [1])
 
     def test_what_only_waits_in_a_clients_queue_is_sent_again_after_a_kill(self):
         made = self.follow()

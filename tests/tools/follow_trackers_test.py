@@ -103,7 +103,7 @@ class Aim(TrackerTest, FollowTest):
     def found(self):
         import aim
 
-        header = json.loads((self.run_dir / "aim/follow.jsonl").read_text().splitlines()[0])
+        header = json.loads((self.run_dir / "aim/follow.jsonl").read_text().splitlines()[1])
         if not hasattr(self, "opened"):
             self.addCleanup(self.release)
             self.opened = aim.Run(header["id"], repo=str(self.folder / "repository"), force_resume=True, system_tracking_interval=None,

@@ -161,6 +161,23 @@ struct RunEnd {
   int64_t world_size = 1, nodes = 1;
 };
 
+// A program that runs beside the run, on the machine that keeps the run's folder, and sends it elsewhere from the files
+// there. The command that started the run owns it, no worker does: it outlives attempts, is started again if it is
+// killed, and is not waited for by the training.
+//
+//   COMMAND --check         before anything is trained: exits with 0 if it can do its work as far as that is known
+//                           without a network; otherwise its last line says what is missing.
+//   COMMAND --beside RUN    beside the run. The end of its standard input is the end of the run, whose files are then
+//                           complete; it sends what is left and exits within a minute, with 0 if all is sent. Lines on
+//                           its standard output are for the user: "info TEXT", "warning TEXT", and "failed TEXT" if it
+//                           gives up for good. Its standard error goes to RUN/logs/NAME.log.
+//   COMMAND RUN             afterwards, by the user: sends what is left.
+struct Sidecar {
+  std::string name;                  // where the run is sent: "wandb"; only one of that name runs
+  std::vector<std::string> command;  // command[0] is a path, or found on PATH; empty: there is none
+  std::string reads;                 // the logger whose files it reads, added to the run if it is absent: "jsonl"
+};
+
 class DDPRUN_API Logger {
  public:
   virtual ~Logger();
@@ -180,10 +197,9 @@ class DDPRUN_API Logger {
   // is lost with its lines. The default is false.
   virtual bool only_shows() const;
 
-  // Sends a server that could not be reached what is still unsent, and how the run ended. No other method is called
-  // before it, and the run may have sent everything already. Called by `ddprun upload`, and by the agent if rank 0 was
-  // killed. Throws if something is left unsent.
-  virtual void upload(const std::filesystem::path& run_dir, const RunEnd& end);
+  // What sends the run elsewhere while it trains, if anything does. Called in any process, and only on an object for
+  // which no other method has been called.
+  virtual Sidecar sidecar() const;
 };
 
 }  // namespace ddprun

@@ -12,16 +12,17 @@ from tooling.ctrl_c import ctrl_c_sets  # noqa: E402
 from tooling.place import command  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 from ddprun import UserError, run  # noqa: E402
-from ddprun.terminal import printable  # noqa: E402
+from follow.beside import follow_beside  # noqa: E402
 from follow.follower import Follower  # noqa: E402
-from follow.trackers import PACKAGES, tracker  # noqa: E402
+from follow.messages import first_line, say  # noqa: E402
+from follow.trackers import KINDS, require_options, require_usable, tracker  # noqa: E402
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog=command("follow"), description=__doc__)
     add = parser.add_argument
-    add("runs", metavar="RUN", nargs="+", help="folder of a run: outputs/mnist/latest")
-    add("--to", required=True, choices=PACKAGES, help="the tracker; its own package must be installed")
+    add("runs", metavar="RUN", nargs="*", help="folder of a run: outputs/mnist/latest")
+    add("--to", required=True, choices=KINDS, help="the tracker; its own package must be installed")
     add("--project", help="default: the experiment's name, or the tracker's variable (WANDB_PROJECT)")
     add("--entity", help="user, team or workspace; default: the tracker's own (wandb, comet)")
     add("--name", help="name of the run there; default: experiment/folder")
@@ -32,14 +33,14 @@ def parse_arguments():
     add("--model", action="store_true", help="send the best weights too, at the end")
     add("--once", action="store_true", help="send what is there now without waiting for more")
     add("--poll", type=float, default=2, metavar="SECONDS", help="how often to look for new rows (default 2)")
+    add("--check", action="store_true", help="only say what is missing to use the tracker, as far as that shows without a network")
+    add("--beside", action="store_true", help="as ddprun starts it for the loggers of the trackers' names")
     options = parser.parse_args()
+    if not options.runs and not options.check:
+        parser.error("the following arguments are required: RUN")
     if options.poll <= 0:
         parser.error(f"--poll {options.poll:g}: must be more than 0 seconds")
     return options
-
-
-def say(text):
-    print(f"follow: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def odd_lines(follower):
@@ -68,8 +69,22 @@ def follow(followers, options):
         say(f"{follower.run.path}: {follower.sent} rows sent; the run goes on, and calling it again goes on from here{odd_lines(follower)}")
 
 
+def check(options):
+    try:
+        require_usable(options)
+    except UserError as error:
+        print(error)
+        return 2
+    return 0
+
+
 def main():
     options = parse_arguments()
+    if options.check:
+        return check(options)
+    require_options(options)
+    if options.beside:
+        return follow_beside(options)
     found = [run(path) for path in dict.fromkeys(options.runs)]
     client = tracker(options.to)
     if len(found) > 1 and client.one_by_one:
@@ -84,8 +99,7 @@ def main():
     try:
         follow(followers, options)
     except client.errors as error:
-        told = (str(error).splitlines() or [type(error).__name__])[0]
-        say(f"error: {options.to}: {told}; calling it again goes on from here" + (f". {client.advice}" if client.advice else ""))
+        say(f"error: {options.to}: {first_line(error)}; calling it again goes on from here" + (f". {client.advice}" if client.advice else ""))
         return 1
     return 0
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 import contextlib
-import sys
 import time
 
 from ddprun.errors import UserError
 from ddprun.rows import read_lines
-from ddprun.terminal import printable
 from follow.items import Items
 from follow.journal import FILES, Journal
+from follow.messages import first_line, say
 
 LONGEST_PAUSE = 60  # seconds between two tries of what a tracker did not take
 PATIENCE = 900  # seconds of them, until it is given up
@@ -21,12 +20,14 @@ class Follower:
         self.run, self.options = run, options
         self.tracker = tracker(run, options)
         self.journal = Journal(run, options.to)
+        self.tracker.word = self.journal.word
+        self.begun = False
         self.items = Items(run.path)
         self.sent = 0
         self.last_news = time.monotonic()
         self.todo, self.made = [], None  # the batches that are noted, and not sent to their end; the first one's items
         self.step = self.next = 0  # the number of the next batch's first item; of the item that is sent next
-        self.tries = Tries()
+        self.tries = Tries(run.path)
 
     # What there is to be sent
 
@@ -67,6 +68,7 @@ class Follower:
         if arrived is None:
             arrived = self.journal.arrived
         self.next, self.todo = arrived, self.journal.from_step(arrived)
+        self.begun = True
 
     def require_same_place(self, header):
         for key in ("project", "entity", "uri"):
@@ -94,6 +96,8 @@ class Follower:
     def poll(self):
         """Sends what is new, and before it what an error has held up. Returns whether all of it is sent."""
         with self.tries.of(self.tracker) as may_try:
+            if may_try and not self.begun:
+                self.begin()
             while may_try and self.todo:
                 self.send_batch()
             ends = self.new_ends() if may_try else None
@@ -119,8 +123,9 @@ class Follower:
 
     def leave(self):
         """Detaches from a run that continues and may be followed again."""
-        self.tracker.leave()
-        self.journal.confirm(self.step)
+        if self.begun:
+            self.tracker.leave()
+            self.journal.confirm(self.step)
         self.journal.close()
 
 
@@ -129,8 +134,13 @@ class Tries:
     one before; what fails for longer than PATIENCE is thrown.
     """
 
-    def __init__(self):
+    def __init__(self, what):
+        self.what, self.patience = what, PATIENCE
         self.failed, self.first, self.next = 0, 0.0, 0.0  # how often in a row; since when; not again before
+
+    def hurry(self, patience):
+        """Tries at once, and gives up after so many seconds."""
+        self.failed, self.next, self.patience = 0, 0.0, patience
 
     @contextlib.contextmanager
     def of(self, tracker):
@@ -141,13 +151,16 @@ class Tries:
             return
         try:
             yield True
+            if self.failed:
+                say(f"{self.what}: the tracker answers again")
             self.failed = 0
         except tracker.errors as error:
             self.first = now if self.failed == 0 else self.first
             self.failed += 1
-            if now - self.first > PATIENCE:
+            if now - self.first >= self.patience:
                 raise
             pause = min(2**self.failed, LONGEST_PAUSE)
             self.next = time.monotonic() + pause
-            told = (str(error).splitlines() or [type(error).__name__])[0]
-            print(printable(f"follow: {tracker.run.path}: not sent: {told}; trying again in {pause} s"), file=sys.stderr, flush=True)
+            advice = f". {tracker.advice}" if tracker.advice and self.failed == 1 else ""
+            kind = "warning" if self.failed == 1 else "note"
+            say(f"{self.what}: not sent: {first_line(error)}; trying again in {pause} s{advice}", kind)

@@ -61,20 +61,34 @@ class Items:
     def __init__(self, path):
         self.path = path
         self.events, self.events_end = [], 0  # the newest before this byte of events.jsonl
+        self.known = {}  # by file: where rows stand that an earlier batch has, and its end
         self.odd = 0  # lines that are not as ddprun writes them: they make no item
 
     def of(self, batch):
         def lines(name):
             return read_lines(self.path / name, batch.begin.get(name, 0), batch.end[name])[0] if name in batch.end else []
 
-        rows = standing_rows(lines("metrics.jsonl"))
-        tables = standing_rows(lines("tables.jsonl"), ("kind", "split"))
+        rows = self.new_rows("metrics.jsonl", ("split",), lines("metrics.jsonl"), batch)
+        tables = self.new_rows("tables.jsonl", ("kind", "split"), lines("tables.jsonl"), batch)
         items = [*self.made(metrics, rows), *self.made(self.table, tables)]
         if new_events := lines("events.jsonl"):
             known = self.events_before(batch.begin.get("events.jsonl", 0))
             self.events, self.events_end = [*known, *new_events][-MOST_EVENTS:], batch.end["events.jsonl"]
             items += self.made(lambda line: events(self.events, line), new_events[-1:])
         return items
+
+    def new_rows(self, name, kinds, lines, batch):
+        """Returns the rows that count, but for those of a step that an earlier batch has sent: a resumed attempt writes them
+        again, and trackers cannot take rows back.
+        """
+        rows = standing_rows(lines, kinds)
+        begin, key = batch.begin.get(name, 0), lambda row: (row.get("step", 0), *(row.get(kind) for kind in kinds))
+        known, end = self.known.get(name, (set(), 0))
+        if begin != end:
+            known = set(map(key, read_lines(self.path / name, 0, begin)[0]))
+        new = [row for row in rows if key(row) not in known]
+        self.known[name] = (known | set(map(key, rows)), batch.end.get(name, begin))
+        return new
 
     def made(self, make, lines):
         """Returns the items of those lines that make one: the folder may be a stranger's."""

@@ -3,6 +3,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import secrets
 
 from ddprun.errors import UserError
 from ddprun.rows import read_lines
@@ -24,6 +25,10 @@ class Batch:
     end: dict
 
 
+class Followed(UserError):
+    """Another process follows the run."""
+
+
 class Journal:
     """<run>/wandb/follow.jsonl, by the tracker's name: the tracker's run that this folder belongs to, and which lines are
     which of its items.
@@ -42,18 +47,24 @@ class Journal:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             sync_folder(folder)
         except BlockingIOError:
-            raise UserError(f"{run.path} is followed already, by another tools/follow") from None
+            raise Followed(f"{run.path} is followed already, by another tools/follow") from None
         except OSError as error:
             raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+        self.word = ""
         self.header, self.batches, self.last_end, self.arrived = {}, [], None, 0
         self.read(folder / "follow.jsonl")
+        if not self.word:  # noted before the tracker knows it
+            self.word = secrets.token_hex(16)
+            self.note({"word": self.word})
 
     def read(self, file):
         lines, whole = read_lines(file)
         if self.file.seek(0, os.SEEK_END) > whole:
             self.file.write(b"\n")  # behind the half line of one that was killed
         for line in lines:
-            if "id" in line:
+            if "word" in line:
+                self.word = line["word"]
+            elif "id" in line:
                 self.header = line
             elif "step" in line:
                 self.batches.append(Batch(line["step"], self.reached(), line["end"]))

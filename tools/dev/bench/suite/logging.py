@@ -12,7 +12,6 @@ WAYS = {
     "one row": ["loggers=[jsonl]", f"trainer.log_every={STEPS}"],
     "jsonl": ["loggers=[jsonl]", "trainer.log_every=1"],
     "csv, jsonl, tensorboard": ["loggers=[csv, jsonl, tensorboard]", "trainer.log_every=1"],
-    "jsonl, mlflow (server away)": ["loggers=[jsonl, {plugin: mlflow, uri: 'http://127.0.0.1:9'}]", "trainer.log_every=1"],
 }
 
 

@@ -8,7 +8,6 @@ from follow.trackers.base import ENDED_WELL, Base, split_name
 
 
 class Tracker(Base):
-    takes = ("project", "name", "tags", "uri")
     errors = (OSError, RuntimeError)
 
     def open(self, header):

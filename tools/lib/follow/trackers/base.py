@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-import sys
-
-from ddprun.errors import UserError
 from ddprun.files_below import regular_below
+from follow.messages import say
 
 ENDED_WELL = ("completed", "stopped_early")
 
@@ -10,16 +8,13 @@ ENDED_WELL = ("completed", "stopped_early")
 class Base:
     """A run's counterpart in a tracker. The follower calls open() first, and finish() or leave() last."""
 
-    takes = ("project", "name", "tags")  # of the options that only some trackers know
     errors = (OSError,)  # what the client throws if the tracker cannot be reached, or refuses
     advice = ""
     one_by_one = False  # whether a process of the client has only one run
 
     def __init__(self, run, options):
         self.run, self.options = run, options
-        for option in ("project", "name", "tags", "entity", "group", "offline", "uri"):
-            if getattr(options, option) and option not in self.takes:
-                raise UserError(f"--{option} means nothing to {options.to}: leave it out")
+        self.word = ""  # marks the run there, so that one is found that was made and not noted
 
     def open(self, header):
         """Begins the tracker's run, or goes on with the one in the header. Returns the header to be kept: id, project ..."""
@@ -82,6 +77,6 @@ def has_pillow():
     try:
         import PIL.Image  # noqa: F401
     except ImportError:
-        print("follow: pictures are left out, for Pillow is missing (pip install pillow)", file=sys.stderr)
+        say("pictures are left out, for Pillow is missing (pip install pillow)", "warning")
         return False
     return True

@@ -13,7 +13,6 @@ from follow.trackers.base import ENDED_WELL, Base, split_name
 
 
 class Tracker(Base):
-    takes = ("project", "name", "tags", "offline")
     one_by_one = True
     errors = (ValueError, OSError)
     advice = "run `clearml-init` once, or set CLEARML_API_ACCESS_KEY and CLEARML_API_SECRET_KEY; --offline needs neither"

@@ -2,11 +2,11 @@
 """Comet. Without a network its client keeps a session in one archive, which is whole only when the session ends."""
 
 import os
-import secrets
 
 import comet_ml
 
 from ddprun.config import flat
+from follow.trackers import KINDS
 from follow.trackers.base import Base
 
 QUIET = {  # what it would log of this process, which is not the run's
@@ -17,19 +17,18 @@ QUIET = {  # what it would log of this process, which is not the run's
 
 
 class Tracker(Base):
-    takes = ("project", "name", "tags", "entity", "offline")
     one_by_one = True
     errors = (comet_ml.exceptions.CometException, ValueError, OSError)
-    advice = "log in once with `comet login`, or set COMET_API_KEY; --offline needs neither, and `comet upload` sends it later"
+    advice = KINDS["comet"].advice
 
     def open(self, header):
-        key = header.get("id") or secrets.token_hex(16)
+        key = header.get("id") or self.word
         self.offline = self.options.offline
         config = QUIET | {"name": self.options.name if header else self.name, "tags": self.options.tags}
         kept = {"project_name": header.get("project", self.project), "workspace": self.options.entity}
         os.environ["COMET_LOGGING_CONSOLE"] = "WARNING"
         self.sink = comet_ml.start(
-            experiment_key=key, mode="get_or_create" if header else "create", online=not self.offline, **kept,
+            experiment_key=key, mode="get_or_create", online=not self.offline, **kept,
             experiment_config=comet_ml.ExperimentConfig(**config, offline_directory=str(self.own_folder())))  # fmt: skip
         if not header:
             self.sink.log_parameters(flat(self.run.config))

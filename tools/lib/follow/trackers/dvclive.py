@@ -13,7 +13,6 @@ from follow.trackers.base import Base, has_pillow
 
 
 class Tracker(Base):
-    takes = ()
 
     def open(self, header):
         folder = self.own_folder()

@@ -12,7 +12,6 @@ from follow.trackers.base import Base
 
 
 class Tracker(Base):
-    takes = ("project", "name", "group")
     one_by_one = True
     errors = (ValueError, OSError)
 

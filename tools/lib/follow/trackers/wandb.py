@@ -3,11 +3,11 @@
 
 import os
 import pathlib
-import secrets
 
 import wandb
 
 from ddprun.config import flat
+from follow.trackers import KINDS
 from follow.trackers.base import ENDED_WELL, Base, has_pillow
 from follow.trackers.wandb_file import next_step
 
@@ -18,14 +18,13 @@ SETTINGS = {  # about this process and machine, which are not the run's
 
 
 class Tracker(Base):
-    takes = ("project", "name", "tags", "entity", "group", "offline")
     errors = (wandb.errors.Error, OSError)
-    advice = "log in once with `wandb login`, or set WANDB_API_KEY; --offline needs neither, and `wandb sync` sends it later"
+    advice = KINDS["wandb"].advice
 
     def open(self, header):
         self.images = has_pillow()
         self.data = os.environ.get("WANDB_DATA_DIR") or str(self.run.path / "wandb/data")  # pictures, until they are sent
-        self.id = header.get("id") or secrets.token_hex(4)
+        self.id = header.get("id") or self.word
         self.sink = self.begin(header)
         self.sink.define_metric("step")
         self.sink.define_metric("*", step_metric="step")

@@ -123,8 +123,8 @@ class Agent {
     if (goes_on)
       wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = code},
                [&] { exit_code = tell_end(result); });
-    if (goes_on && !sidecars_.none())
-      wait_for({.slow = "the run's end is recorded, the last rows are still being sent to where loggers want them",
+    if (const auto names = sidecars_.names(); goes_on && !names.empty())
+      wait_for({.slow = "the run's end is recorded, its last rows are still being sent to " + names,
                 .exit_code = exit_code},
                [&] { send_rest(sidecars_, run_->folder.path(), result.stop_requested); });
     return exit_code;

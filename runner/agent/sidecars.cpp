@@ -107,8 +107,9 @@ struct Sidecars::Watch {
       std::unique_lock lock(mutex);
       at_end += run_ended ? 1 : 0;
       if (gave_up || sent || given_up || at_end == kMostStartsAtEnd) return;
-      problem = "it was killed, or has ended by itself; logs/" + sidecar.name + ".log may say why";
-      if (deaths == 0) log::warn(sidecar.name + ": " + problem + "; it is started again");
+      const auto death = "it was killed, or has ended by itself; logs/" + sidecar.name + ".log may say why";
+      if (problem.empty()) problem = death;
+      if (deaths == 0) log::warn(sidecar.name + ": " + death + "; it is started again");
       const Seconds pause = std::min(Seconds(1 << std::min(deaths, 6)), kLongestPause);
       changed.wait_for(lock, pause, [&] { return run_ended || given_up; });
       if (given_up) return;
@@ -227,6 +228,12 @@ void Sidecars::start(const std::vector<PlacedSidecar>& sidecars, const fs::path&
     running_.back()->watch = watch;
     running_.back()->thread.post([watch] { watch->work(); });
   }
+}
+
+std::string Sidecars::names() const {
+  std::string names;
+  for (const auto& one : running_) names += (names.empty() ? "" : ", ") + one->watch->sidecar.name;
+  return names;
 }
 
 std::vector<Unsent> Sidecars::finish(Seconds patience) {

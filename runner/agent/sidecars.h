@@ -39,7 +39,7 @@ class Sidecars {
   // Tells them that the run has ended, and waits for them. Returns those that have not sent everything by then.
   std::vector<Unsent> finish(std::chrono::seconds patience);
 
-  bool none() const { return running_.empty(); }
+  std::string names() const;  // "wandb, mlflow"; empty if there are none
 
  private:
   struct Watch;

@@ -48,7 +48,7 @@ class Words(CommandTest):
         self.assertEqual(self.complete(line, "trainer.shuffle="), ["trainer.shuffle=true", "trainer.shuffle=false"])
         self.assertEqual(self.complete(line, "schedule.name=co"), ["schedule.name=constant", "schedule.name=cosine"])
         self.assertEqual(self.complete(line, "optimizer.lr="), ["optimizer.lr=0.01"])
-        self.assertEqual(self.complete(line, "+loggers=t"), ["+loggers=tensorboard"])
+        self.assertEqual(self.complete(line, "+loggers=te"), ["+loggers=tensorboard"])
         self.assertEqual(self.complete(line, "dataset=mnist", "dataset.root=h"), ["dataset.root=home/"])
 
     def test_runs_their_checkpoints_and_their_keys(self):

@@ -2,7 +2,9 @@
 """tools/follow, killed, stopped, or following what is killed: every row is in W&B once, in one run."""
 
 import os
+import pathlib
 import signal
+import sys
 import unittest
 import unittest.mock
 
@@ -88,18 +90,19 @@ class Online(FollowTest):
         self.assertEqual(server.exits[-1], 1)
 
 
-class Live(FollowTest):
-    def wait_for_note(self, follower):
-        """Of a row that was sent."""
-        notes = self.run_dir / "wandb/follow.jsonl"
-        self.wait_until(lambda: notes.exists() and '"step"' in notes.read_text(), "the first row", follower)
+def wait_for_note(test, running):
+    """Of a row that was sent."""
+    notes = test.run_dir / "wandb/follow.jsonl"
+    test.wait_until(lambda: notes.exists() and '"step"' in notes.read_text(), "the first row", running)
 
+
+class Live(FollowTest):
     def test_a_run_that_is_killed_and_resumed_is_one_run_of_wandb(self):
         first = self.start_held(14, *WORDS, "run.dir=run")
         self.run_dir = self.folder / "run"
         self.wait_for_step(first, self.run_dir, 14)
         follower = self.follow(self.run_dir, "--offline")
-        self.wait_for_note(follower)
+        wait_for_note(self, follower)
         first.send(signal.SIGKILL)
         first.wait()
         self.assertEqual(follower.wait(), 0, follower.text())
@@ -135,7 +138,7 @@ class Live(FollowTest):
     def test_ctrl_c_ends_it_and_a_later_call_goes_on(self):
         self.fabricate(status=None, metrics=[metrics_line(1, loss=1)])
         follower = self.follow(self.run_dir, "--offline")
-        self.wait_for_note(follower)
+        wait_for_note(self, follower)
         refused = self.followed(self.run_dir, "--offline", code=2)
         self.assertIn("is followed already", refused.err())
         follower.send(signal.SIGINT)
@@ -143,6 +146,24 @@ class Live(FollowTest):
         self.assertIn("1 rows sent; the run goes on", follower.err())
         self.append("metrics", [metrics_line(2, loss=2)])
         self.assert_rows_arrived(self.sent(), [metrics_line(1, loss=1), metrics_line(2, loss=2)])
+
+
+class AsALogger(FollowTest):
+    def test_a_follower_that_is_killed_beside_its_run_costs_and_doubles_nothing(self):
+        self.run_dir = self.folder / "run"
+        environment = {"WANDB_MODE": "offline", "DDPRUN_PYTHON": sys.executable}
+        with unittest.mock.patch.object(self, "environment", lambda changes: FollowTest.environment(self, environment | changes)):
+            running = self.start_held(14, *WORDS, "+loggers=wandb", "run.dir=run")
+        wait_for_note(self, running)
+        (follower,) = (pid for pid in self.processes() if b"--beside" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(follower, signal.SIGKILL)
+        self.wait_until(lambda: "it is started again" in running.err(), "the news of it", running)
+        running.gate.open()
+        self.assertEqual(running.wait(), 0, running.text())
+        found = WandbRun(self.run_dir)
+        self.assertEqual(found.steps(), list(range(len(found.history))))
+        self.assert_rows_arrived(found, all_rows(self.run_dir, measured=True))
+        self.assertEqual((len(found.ids), found.exits, found.summary["status"]), (1, [0], "completed"))
 
 
 if __name__ == "__main__":

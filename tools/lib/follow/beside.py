@@ -29,6 +29,9 @@ def follow_beside(options):
         return fail(str(error), 2)
     except client.errors as error:
         return fail(first_line(error) + (f". {client.advice}" if client.advice else ""), 1)
+    except Exception as error:  # of the client's; ddprun starts us again
+        say(f"{type(error).__name__}: {first_line(error)}", "warning")
+        raise
 
 
 def fail(text, code):

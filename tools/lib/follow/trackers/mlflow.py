@@ -15,7 +15,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 import mlflow  # noqa: E402
 from mlflow.entities import Metric, Param, RunTag  # noqa: E402
 
-from ddprun.config import flat  # noqa: E402
+from ddprun.config import flat, read_config  # noqa: E402
 from ddprun.files_below import regular_below  # noqa: E402
 from ddprun.rows import read_lines  # noqa: E402
 from ddprun.run_folder import read_object  # noqa: E402
@@ -47,10 +47,9 @@ class Tracker(Base):
         self.waiting, self.names, self.refused = [], {}, collections.Counter()
         self.id = header.get("id") or self.find_or_make()
         self.client.update_run(self.id, status="RUNNING")
-        data = self.client.get_run(self.id).data
-        self.listed = [one["path"] for one in json.loads(data.tags.get(TABLES_TAG, "[]"))]
+        self.listed = [one["path"] for one in json.loads(self.client.get_run(self.id).data.tags.get(TABLES_TAG, "[]"))]
         self.log("tags", self.tags())
-        self.log_settings(data.params)
+        self.log_settings()
         return header or {"id": self.id, "project": self.project, "uri": self.options.uri}
 
     def find_or_make(self):
@@ -65,9 +64,10 @@ class Tracker(Base):
         milliseconds = int(began.timestamp() * 1000) if began else None
         return self.client.create_run(experiment, start_time=milliseconds, run_name=self.name, tags=tags).info.run_id
 
-    def log_settings(self, known):
-        """A parameter is written once; what a resumed attempt has changed becomes a tag."""
-        config = {key: value for key, value in self.run.config.items() if key not in NO_PARAMETERS}
+    def log_settings(self):
+        """A parameter is written once; what a resumed attempt has changed, which is recorded once it trains, becomes a tag."""
+        known = self.client.get_run(self.id).data.params
+        config = {key: value for key, value in read_config(self.run.path / "config.yaml").items() if key not in NO_PARAMETERS}
         values = {legal(key): str(value)[:LONGEST] for key, value in flat(config).items()}
         self.log("params", [Param(key, value) for key, value in values.items() if key not in known])
         changed = {key: value for key, value in values.items() if known.get(key, value) != value}
@@ -185,6 +185,7 @@ class Tracker(Base):
             folder = file.parent.name if file.parent != self.run.path else None
             self.artifact(file.name, lambda: self.client.log_artifact(self.id, str(file), folder))
         self.log("metrics", self.best(summary, end))
+        self.log_settings()
         ending = {"status": status} | {key: summary.get(key) for key in ("stop_reason", "checkpoint")}
         self.log("tags", [*self.tags(), *(tag(f"ddprun.{key}", value) for key, value in ending.items() if value)])
         word = "FINISHED" if status in ENDED_WELL else "KILLED" if status in ("killed", "preempted") else "FAILED"

@@ -11,9 +11,11 @@ from follow.trackers import KINDS
 from follow.trackers.base import ENDED_WELL, Base, has_pillow
 from follow.trackers.wandb_file import next_step
 
+INIT_SECONDS = 20  # for a server's answer; the follower tries again
+
 SETTINGS = {  # about this process and machine, which are not the run's
     "console": "off", "disable_code": True, "disable_git": True, "disable_job_creation": True, "quiet": True,
-    "x_disable_machine_info": True, "x_disable_meta": True, "x_disable_stats": True, "x_save_requirements": False,
+    "init_timeout": INIT_SECONDS, "x_disable_machine_info": True, "x_disable_meta": True, "x_disable_stats": True, "x_save_requirements": False,
 }  # fmt: skip
 
 

@@ -5,8 +5,8 @@
 #   lib/ddprun/plugins/{models,datasets,optimizers,objectives,callbacks,loggers}/<name>.so
 #   lib/ddprun/backends/cuda.so
 #   lib/ddprun/libtorch      once installed: a link to the site-packages that have LibTorch, or such a folder
-#   libexec/ddprun-complete  answers `ddprun complete` for shells, from share/ddprun/completion.json
 #   share/ddprun/configs/
+#   share/{bash-completion,zsh,fish}/...  completions
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "completion/complete_at_once.h"
 #include "launch/worker_process.h"
 #include "worker/crash_handler.h"
 #include "worker/worker.h"
@@ -43,10 +42,7 @@ namespace {
 // The dynamic linker calls it before the constructors of all libraries.
 [[gnu::section(".preinit_array"), gnu::used]] void (*first_of_all)() noexcept = ddprun::hold_early_signals;
 
-[[gnu::section(".preinit_array"), gnu::used]] void (*second_of_all)(int, char**,
-                                                                    char**) noexcept = ddprun::complete_at_once;
-
-[[gnu::section(".preinit_array"), gnu::used]] void (*third_of_all)() noexcept = require_working_folder;
+[[gnu::section(".preinit_array"), gnu::used]] void (*second_of_all)() noexcept = require_working_folder;
 #endif
 
 // Static objects are not destroyed, nor is NCCL's group (comm/communicator.cpp): a thread that a hanging logger has
@@ -90,7 +86,7 @@ int with_whole_answer(int code) {
 int run(int argc, char** argv) try {
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
-  if (arguments.command == "complete") return ddprun::complete_line({argv + 2, argv + argc});
+  if (arguments.command == "complete") return ddprun::complete({argv + 2, argv + argc});
   ddprun::install_crash_handler("ddprun: ");
   ddprun::refuse_exit(/*anywhere=*/false);
   const auto code = ddprun::run_command(arguments);

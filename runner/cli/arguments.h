@@ -17,7 +17,7 @@ class App;
 namespace ddprun {
 
 struct Arguments {
-  std::string command;  // a name in commands(), "worker", or "complete", with `words` as shells pass them
+  std::string command;  // a name in commands(), "worker" or "complete"
   std::string
       target;  // the experiment, run folder, folder of runs (list) or data (init), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;                // report: the run folders

@@ -46,7 +46,7 @@ int plugins(const Arguments& arguments);
 int show_schema(const Arguments& arguments);
 int env(const Arguments& arguments);
 
-int complete_line(const std::vector<std::string>& words);  // `complete WORD...`, called by shells
+int complete(const std::vector<std::string>& words);  // `complete`, called by the build
 
 int show_gradient_check(const CheckedExperiment& checked);  // `check --gradients`
 int show_config(const Arguments& arguments);                // `run --cfg`

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Completion as shells ask for it: in a real bash, zsh and fish, and what `ddprun complete` answers."""
+"""Completion as shells ask for it: in a real bash, zsh and fish, and what the file that all of them ask answers."""
 
 import os
-import pathlib
 import pty
 import re
 import select
@@ -13,70 +12,95 @@ import unittest
 
 from command import DDPRUN, SMALL, CommandTest
 
-TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools/completion"
+SHARE = DDPRUN.parents[1] / "share"
+FILE = SHARE / "bash-completion/completions/ddprun"
+DIGITS = "experiments/digits.yaml"
 
 
 class Words(CommandTest):
     def complete(self, *words, env=None):
-        running = self.ddprun("complete", *words, env=env)
-        self.assertEqual(running.err(), "")
+        running = self.start_program("bash", FILE, *words, env=env)
+        self.assertEqual((running.wait(), running.err()), (0, ""))
         return [line.split("\t")[0] for line in running.out().splitlines()]
 
     def test_commands_and_experiments_begin_a_line(self):
         self.assertEqual(self.complete("re"), ["resume", "report"])
-        self.assertIn("experiments/digits.yaml", self.complete(""))
+        self.assertIn(DIGITS, self.complete(""))
         self.assertIn("--multirun", self.complete("--m"))
-        self.assertEqual(self.complete("plugins", "sh"), ["show"])
+        self.assertEqual(self.complete("--quiet", "plugins", "sh"), ["show"])
         self.assertEqual(self.complete("plugins", "show", "convnet_"), ["convnet_bn"])
         self.assertEqual(self.complete("predict", "r", "--split", "t"), ["train", "test"])
         self.assertEqual(self.complete("predict", "r", "--input", "h"), ["home/"])
+        self.assertEqual(self.complete("schema", "--group", "lo"), ["logger"])
+        self.assertEqual(self.complete("watch", "r", "--logger", "te"), ["tensorboard"])
+        self.assertEqual(self.complete("keys", "early"), ["early_stopping"])
+        self.assertEqual(self.complete(DIGITS, "--nnodes", ""), [])
 
     def test_keys_are_those_of_the_experiments_own_plugins(self):
-        self.assertEqual(self.complete("experiments/digits.yaml", "optimizer.l"), ["optimizer.lr="])
-        self.assertEqual(self.complete("experiments/digits.yaml", "model.h"), [])
-        self.assertEqual(self.complete("experiments/digits.yaml", "model=mlp", "model.h"), ["model.hidden="])
-        self.assertEqual(self.complete("check", "experiments/digits.yaml", "trainer.pre"),
+        self.assertEqual(self.complete(DIGITS, "optimizer.l"), ["optimizer.lr="])
+        self.assertEqual(self.complete(DIGITS, "model.h"), [])
+        self.assertEqual(self.complete(DIGITS, "model=mlp", "model.h"), ["model.hidden="])
+        self.assertEqual(self.complete(DIGITS, "optimizer=adamw", "optimizer.b"), ["optimizer.betas="])
+        self.assertEqual(self.complete("check", DIGITS, "trainer.pre"),
                          ["trainer.prefetch_threads=", "trainer.prefetch_batches=", "trainer.precision="])
-        self.assertEqual(self.complete("experiments/digits.yaml", "optim"), ["optimizer.", "optimizer="])
-        self.assertEqual(self.complete("experiments/digits.yaml", "~early"), ["~early_stopping.", "~early_stopping"])
+        self.assertEqual(self.complete(DIGITS, "optim"), ["optimizer.", "optimizer="])
+        self.assertEqual(self.complete(DIGITS, "~early"), ["~early_stopping.", "~early_stopping"])
+        self.assertEqual(self.complete("nowhere.yaml", "model.hidd"), ["model.hidden="], "of any plugin where none is chosen")
+
+    def test_keys_follow_what_an_experiment_of_ones_own_chooses(self):
+        for text, chosen in (("model: mlp", "mlp"), ("model: {plugin: mlp, hidden: 3}", "mlp"), ("model:\n  plugin: mlp  # small", "mlp"),
+                             ("defaults: [experiments/mnist, model/mlp]", "mlp"), ("defaults:\n  - model: mlp", "mlp"),
+                             ("defaults: [experiments/digits]", "convnet"), ("defaults: [model/mlp]\nmodel:\n  plugin: convnet", "convnet")):
+            with self.subTest(text=text):
+                (self.folder / "e.yaml").write_text(text + "\n")
+                self.assertEqual(self.complete("e.yaml", "model.hid"), ["model.hidden="] if chosen == "mlp" else [])
 
     def test_values_are_plugins_files_of_groups_words_and_defaults(self):
-        line = "experiments/digits.yaml"
-        self.assertEqual(self.complete(line, "model=mo"), ["model=mobilenet_v3"])
-        self.assertEqual(self.complete(line, "trainer="), ["trainer=reproducible", "trainer=smoke"])
-        self.assertEqual(self.complete(line, "trainer.precision=bf"), ["trainer.precision=bf16", "trainer.precision=bf16_pure"])
-        self.assertEqual(self.complete(line, "trainer.shuffle="), ["trainer.shuffle=true", "trainer.shuffle=false"])
-        self.assertEqual(self.complete(line, "schedule.name=co"), ["schedule.name=constant", "schedule.name=cosine"])
-        self.assertEqual(self.complete(line, "optimizer.lr="), ["optimizer.lr=0.01"])
-        self.assertEqual(self.complete(line, "+loggers=te"), ["+loggers=tensorboard"])
-        self.assertEqual(self.complete(line, "dataset=mnist", "dataset.root=h"), ["dataset.root=home/"])
+        self.assertEqual(self.complete(DIGITS, "model=mo"), ["model=mobilenet_v3"])
+        self.assertEqual(self.complete(DIGITS, "trainer="), ["trainer=reproducible", "trainer=smoke"])
+        self.assertEqual(self.complete(DIGITS, "trainer.precision=bf"), ["trainer.precision=bf16", "trainer.precision=bf16_pure"])
+        self.assertEqual(self.complete(DIGITS, "trainer.shuffle="), ["trainer.shuffle=true", "trainer.shuffle=false"])
+        self.assertEqual(self.complete(DIGITS, "schedule.name=co"), ["schedule.name=constant", "schedule.name=cosine"])
+        self.assertEqual(self.complete(DIGITS, "optimizer.lr="), ["optimizer.lr=0.01"])
+        self.assertEqual(self.complete(DIGITS, "+loggers=te"), ["+loggers=tensorboard"])
+        self.assertEqual(self.complete(DIGITS, "dataset=mnist", "dataset.root=h"), ["dataset.root=home/"])
+
+    def test_files_of_ones_own_groups_are_known(self):
+        for name in ("experiments/mine", "model/small", "logger/quiet"):
+            (self.folder / "own" / name).parent.mkdir(parents=True)
+            (self.folder / f"own/{name}.yaml").write_text("plugin: mlp\n")
+        own = {"DDPRUN_CONFIG_PATH": f"nowhere:{self.folder}/own"}
+        self.assertEqual(self.complete("experiments/mi", env=own), ["experiments/mine.yaml"])
+        self.assertEqual(self.complete(DIGITS, "model=s", env=own), ["model=small"])
+        self.assertEqual(self.complete(DIGITS, "loggers=q", env=own), ["loggers=quiet"])
 
     def test_runs_their_checkpoints_and_their_keys(self):
         self.ddprun(*SMALL, "model=mlp", "trainer.max_steps=2")
         self.assertEqual(self.complete("resume", "")[0], "outputs/digits/latest")
         self.assertEqual(self.complete("evaluate", "outputs/digits/latest", "step"), ["step_00000002"])
         self.assertEqual(self.complete("resume", "outputs/digits/latest", "model.hid"), ["model.hidden="])
-
-    def test_a_plugin_of_ones_own_is_known_where_it_is_found(self):
-        own = {"DDPRUN_PLUGIN_PATH": str(DDPRUN.parents[1] / "tests/several_inputs")}
-        self.assertEqual(self.complete("experiments/digits.yaml", "model=ba"), [])
-        self.assertEqual(self.complete("experiments/digits.yaml", "model=ba", env=own), ["model=bag"])
+        self.assertEqual(self.complete("report", "outputs/digits/latest", "outputs/digits/l"), ["outputs/digits/latest", "outputs/digits/latest/"])
 
     def test_mistakes_are_none_of_the_moments(self):
-        (self.folder / "e.yaml").write_text("model: [")
-        for words in (["nonsense", "x"], ["e.yaml", "model."], ["experiments/digits.yaml", "="], ["experiments/digits.yaml", "a.b.c.d"], [], ["evaluate"],
-                      ["\x1b", ""], ["experiments/digits.yaml", "model.hiden=3", "model.x=", "trainer"]):
+        (self.folder / "e.yaml").write_text("  x\nmodel: [\nb]d: *\n")
+        for words in (["nonsense", "x"], ["e.yaml", "model."], [DIGITS, "="], [DIGITS, "a.b.c.d"], [], ["evaluate"], ["evaluate", "*", "*"],
+                      ["\x1b", ""], [DIGITS, "model.hiden=3", "model.x=", "trainer"], ["]", "@", "]=", "@.[="], [DIGITS, "model=]", "model."]):
             with self.subTest(words=words):
-                running = self.start("complete", *words)
-                self.assertIn(running.wait(), (0, 1))
-                self.assertEqual(running.err(), "")
+                self.complete(*words)
 
-    def test_it_answers_without_loading_torch(self):
-        libraries = subprocess.run(["ldd", DDPRUN.parents[1] / "libexec/ddprun-complete"], capture_output=True, text=True, check=True).stdout
-        self.assertNotRegex(libraries, "libtorch|libc10")
-        traced = self.start("complete", "re", env={"LD_DEBUG": "files"})
-        self.assertEqual(traced.wait(), 0)
-        self.assertNotRegex(traced.err(), r"calling init: \S*libtorch")
+    def test_nothing_that_is_read_is_evaluated(self):
+        command = "a[$(touch evaluated)]"
+        (self.folder / command).write_text("")
+        (self.folder / "e.yaml").write_text(f"defaults: [model/{command}]\nmodel: {command}\n{command}: 3\n  plugin: {command}\n")
+        for words in (["e.yaml", "model."], ["predict", "r", "--input", "a"], [command, f"model={command}", "model."], [command, command, ""], [f"{command}="]):
+            self.complete(*words)
+        self.assertFalse((self.folder / "evaluated").exists())
+
+    def test_it_answers_without_the_program(self):
+        shutil.copy(FILE, self.folder / "copied")
+        answer = subprocess.run(["bash", self.folder / "copied", DIGITS, "optimizer.l"], cwd=self.folder, env={"PATH": "/usr/bin:/bin"},
+                                capture_output=True, text=True, check=True).stdout
+        self.assertRegex(answer, r"^optimizer\.lr=\tlearning rate")
 
 
 class Shells(CommandTest):
@@ -106,7 +130,7 @@ class Shells(CommandTest):
                 text += os.read(master, 65536).decode(errors="replace").replace("\a", "")
 
     def test_bash(self):
-        setup = f"bind 'set bell-style none'; bind 'set enable-bracketed-paste off'; source {TOOLS}/ddprun.bash"
+        setup = f"bind 'set bell-style none'; bind 'set enable-bracketed-paste off'; source {FILE}"
         for keys, expected in (("ddprun experiments/digits.yaml optimizer.l", r"optimizer\.lr="),
                                ("ddprun experiments/digits.yaml model=mobi", r"model=mobilenet_v3 "),
                                ("ddprun experiments/dig", r"digits\.yaml "),
@@ -115,7 +139,7 @@ class Shells(CommandTest):
                 self.type_in("bash", "--norc", "--noprofile", "-i", setup=setup, keys=keys, expected=expected)
 
     def test_zsh(self):
-        setup = f"fpath=({TOOLS} $fpath); autoload -U compinit; compinit -u -D"
+        setup = f"fpath=({SHARE}/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D"
         for keys, expected in (("ddprun experiments/digits.yaml optimizer.l", r"optimizer\.lr="),
                                ("ddprun experiments/digits.yaml model=mobi", r"model=mobilenet_v3")):
             with self.subTest(keys=keys):
@@ -126,7 +150,7 @@ class Shells(CommandTest):
             self.skipTest("there is no fish")
         environment = self.environment({"PATH": f"{DDPRUN.parent}:{os.environ['PATH']}"})
         for line, expected in (("ddprun experiments/digits.yaml optimizer.l", "optimizer.lr=\tlearning rate"), ("ddprun resu", "resume\t")):
-            asked = subprocess.run(["fish", "--no-config", "-c", f"source {TOOLS}/ddprun.fish; complete -C '{line}'"], cwd=self.folder, env=environment,
+            asked = subprocess.run(["fish", "--no-config", "-c", f"source {SHARE}/fish/vendor_completions.d/ddprun.fish; complete -C '{line}'"], cwd=self.folder, env=environment,
                                    capture_output=True, text=True, check=False, timeout=60)
             self.assertIn(expected, asked.stdout, asked.stderr)
 

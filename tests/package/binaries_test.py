@@ -14,7 +14,7 @@ BUILD = PROGRAM.parent.parent
 def binaries():
     plugins = sorted((BUILD / "lib/ddprun/plugins").rglob("*.so"))
     libraries = [BUILD / f"lib/libddprun_{name}.so" for name in ("sdk", "download")]
-    return [PROGRAM, *libraries, BUILD / "libexec/ddprun-complete", *plugins]
+    return [PROGRAM, *libraries, *plugins]
 
 
 def readelf(file, what):

@@ -64,8 +64,6 @@ test_builds_when_needed() {
   expect_calls "" "nothing changed"
   [[ ! -s $scratch/err ]] || fail "it speaks where nothing is to be done: $(<"$scratch/err")"
   touch -- "$clone/sdk/sdk.cpp"
-  "$clone/tools/ddprun" complete re >/dev/null
-  [[ ! -s $calls ]] || fail "Tab builds"
   expect_calls "ninja" "a source was touched"
   expect_calls "" "nothing changed after that"
   rm -- "$clone/runner/cli/old.cpp"

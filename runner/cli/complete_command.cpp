@@ -45,8 +45,9 @@ void print_option(const CLI::Option& option, const std::string& command) {
     names.push_back("--" + name);
     print("options" + command, names.back(), option.get_description());
   }
+  const bool takes_value = option.get_type_size() > 0 && !option.get_type_name().empty();
   for (const auto& name : names)
-    if (option.get_type_size() > 0) print_values("value" + command + " " + name, option.get_type_name());
+    if (takes_value) print_values("value" + command + " " + name, option.get_type_name());
 }
 
 // Prints the options, arguments and commands of a command; `name` is " plugins show", or empty for ddprun itself.
@@ -100,7 +101,8 @@ void print_root_key(const std::string& key, const Json& schema, bool has_files) 
   const bool lists = is_list_of_plugins(key), chooses = has_short_form(key);
   const bool plain = !chooses && !schema.contains("properties");
   print("roots", key, help);
-  if (!plain && !lists) print("keys", key + ".", help);
+  if (key == "defaults") return;
+  if (!plain && !lists) print("sections", key + ".", help);
   if (plain || chooses || has_files) print("keys", key + "=", help);
   if (!plain) print("groups", group_of_key(key));
   if (!plain && !chooses) return print_keys(key, schema["properties"]);
@@ -160,8 +162,7 @@ int complete(const Words& words) {
                                [&](const std::string& file) { return file.starts_with(group_of_key(key) + "/"); });
   };
   const auto whole = experiment_schema(sources);
-  for (const auto& [key, schema] : whole.at("properties").items())
-    if (key != "defaults") print_root_key(key, schema, has_files(key));
+  for (const auto& [key, schema] : whole.at("properties").items()) print_root_key(key, schema, has_files(key));
   print_files(sources.group_files);
   return kExitDone;
 }

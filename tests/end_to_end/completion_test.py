@@ -35,6 +35,7 @@ class Words(CommandTest):
         self.assertEqual(self.complete("watch", "r", "--logger", "te"), ["tensorboard"])
         self.assertEqual(self.complete("keys", "early"), ["early_stopping"])
         self.assertEqual(self.complete(DIGITS, "--nnodes", ""), [])
+        self.assertEqual(self.complete("check", "--no-data", "experiments/dig"), [DIGITS])
 
     def test_keys_are_those_of_the_experiments_own_plugins(self):
         self.assertEqual(self.complete(DIGITS, "optimizer.l"), ["optimizer.lr="])

@@ -29,7 +29,8 @@ IFS=: read -ra folders <<<"${DDPRUN_CONFIG_PATH-}"
 
 # What may be typed, by scope; lines of a text and its help:
 #   commands, options, arguments, each with a COMMAND; value COMMAND OPTION, where @SCOPE stands for what another has
-#   experiments, groups, roots, keys             of an experiment, and the keys of the root alone
+#   experiments, groups
+#   roots; sections, keys                        the keys of the root; as they are written, model. and model=
 #   keys SECTION, values SECTION.KEY             SECTION is model:mlp where it chooses a plugin
 #   values SECTION, files SECTION                the plugins, and the files of the group
 #   experiments/NAME, GROUP/NAME                 what such a file chooses: model:mlp
@@ -122,8 +123,8 @@ offer_overrides() {
   word=${current#"$sigil"} key=${word%%=*} section=${key%%.*}
   [[ $sigil != "~"* ]] || end=''
   if [[ $word != *[.=]* ]]; then
-    offer_all keys "$sigil"
-    [[ $end ]] || offer_all roots "$sigil"
+    offer_all sections "$sigil"
+    if [[ $end ]]; then offer_all keys "$sigil"; else offer_all roots "$sigil"; fi
     return
   fi
   [[ $section =~ ^[a-z_]+$ ]] || return

@@ -117,7 +117,9 @@ std::shared_ptr<Callback> PluginHost::make_callback(const PluginChoice& choice, 
 std::optional<Recognized> PluginHost::recognize(const PluginInfo& dataset, const FoundFiles& found) const {
   const auto& descriptor = load_plugin_file(dataset.file);
   std::optional<Recognized> recognized;
-  if (descriptor.recognize) in_plugin({"dataset", "recognize"}, [&] { descriptor.recognize(&found, &recognized); });
+  if (!descriptor.recognize) return std::nullopt;
+  const auto section = "plugin " + dataset.name;
+  in_plugin({section.c_str(), "recognize"}, [&] { descriptor.recognize(&found, &recognized); });
   return recognized;
 }
 

@@ -56,7 +56,7 @@ class PluginHost {
   std::vector<PluginInfo> list() const { return search_.list(); }
 
   // Returns what a dataset plugin makes of these files; nothing if it does not know them, or recognizes none. Throws
-  // UserError for a flaw of the file, and if the plugin throws.
+  // UserError for a flaw of the file, and PluginMistake or PluginFailure for what the plugin throws.
   std::optional<Recognized> recognize(const PluginInfo& dataset, const FoundFiles& found) const;
 
   // Loads it and constructs one object without options, to learn what it declares. An empty kind matches any.

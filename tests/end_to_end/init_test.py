@@ -4,12 +4,13 @@
 import io
 import json
 import os
+import shutil
 import struct
 import tarfile
 import unittest
 import zlib
 
-from command import CommandTest, summary
+from command import DDPRUN, CommandTest, summary
 
 
 def png(side, colour, channels=3):
@@ -130,6 +131,21 @@ class Init(CommandTest):
         _, experiment = self.init()
         for line in ("plugin: mnist", "validation: 6 ", "download: false"):
             self.assertIn(line, experiment)
+
+    def test_a_dataset_of_ones_own_is_asked(self):
+        (self.folder / "mine").mkdir()
+        shutil.copy(DDPRUN.parent.parent / "tests/plugin_fixtures/recognizes_spectra.so", self.folder / "mine")
+        own = {"DDPRUN_PLUGIN_PATH": f"{self.folder}/mine"}
+        self.put(**{"vega.spc": b"", "sun.spc": b""})
+        self.ddprun("init", "photos", env=own)
+        self.ddprun("check", "photos.yaml", env=own)
+        experiment = (self.folder / "photos.yaml").read_text()
+        for line in ("plugin: spectra", "  root: photos\n", "plugin: mlp"):
+            self.assertIn(line, experiment)
+        self.put(**{"x.npy": npy("<f4", "(1, 1)", bytes(4))})
+        message = self.ddprun("init", "photos", "--out", "other.yaml", env=own, code=2).err()
+        for text in ("a mixture of ", "2 spectral files, such as sun.spc", "1 array, such as x.npy", "spectra", "tensors"):
+            self.assertIn(text, message)
 
     def test_odd_folders_are_refused_with_what_was_expected(self):
         picture = png(8, (1, 2, 3))

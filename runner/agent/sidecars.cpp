@@ -41,13 +41,6 @@ std::vector<std::string> with(std::vector<std::string> command, std::initializer
   return command;
 }
 
-std::string last_line(const std::string& text) {
-  const auto end = text.find_last_not_of(" \n");
-  if (end == std::string::npos) return "";
-  const auto begin = text.rfind('\n', end);
-  return text.substr(begin + 1, end - begin);  // npos + 1 is 0
-}
-
 std::string problem_of(const Sidecar& sidecar) try {
   const auto end = run_program(with(sidecar.command, {"--check"}), {.seconds = kCheckSeconds});
   if (end.cut) return log::text(sidecar.command[0], " does not answer within ", kCheckSeconds, " s");
@@ -144,9 +137,8 @@ struct Sidecars::Watch {
     return gave_up;
   }
 
-  // Passes on its lines until it ends. Returns whether it has given up.
+  // Passes on its lines until it ends, has sent everything, or gives up. Returns whether it has given up.
   bool hear(int fd) {
-    bool gave_up = false;
     std::string text;
     char buffer[4096];
     for (;;) {
@@ -154,26 +146,25 @@ struct Sidecars::Watch {
       ::poll(&polled, 1, -1);
       const auto got = ::read(fd, buffer, sizeof buffer);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (got <= 0) return gave_up;
+      if (got <= 0) return false;
       text.append(buffer, static_cast<size_t>(got));
       for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-        gave_up = take_line(text.substr(0, end)) || gave_up;
+        const auto kind = take_line(text.substr(0, end));
+        if (kind == "done" || kind == "failed") return kind == "failed";
         text.erase(0, end + 1);
       }
     }
   }
 
-  // Returns whether it gives up with this line.
-  bool take_line(const std::string& line) {
+  // Returns the line's first word.
+  std::string take_line(const std::string& line) {
     const auto space = line.find(' ');
     const auto kind = line.substr(0, space), text = space == line.npos ? "" : log::shown(line.substr(space + 1));
     const std::scoped_lock lock(mutex);
     if (kind == "done") sent = true;
     if (kind == "info") log::info(sidecar.name + ": " + text);
-    if (kind != "warning" && kind != "failed") return false;
-    problem = text;
-    log::warn(sidecar.name + ": " + text);
-    return kind == "failed";
+    if (kind == "warning" || kind == "failed") log::warn(sidecar.name + ": " + (problem = text));
+    return kind;
   }
 
   void end_run() {

@@ -143,6 +143,13 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
   return end;
 }
 
+std::string last_line(const std::string& text) {
+  const auto end = text.find_last_not_of(" \n");
+  if (end == std::string::npos) return "";
+  const auto begin = text.rfind('\n', end);
+  return text.substr(begin + 1, end - begin);  // npos + 1 is 0
+}
+
 bool has_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");

@@ -31,6 +31,9 @@ struct ProgramEnd {
 // Throws UserError if there is no such program, and std::system_error if it cannot be started.
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options = {});
 
+// Returns the last line with anything on it, where programs say why they have failed; empty if there is none.
+std::string last_line(const std::string& text);
+
 // Waits for a child's end, and reaps it. Returns its status, or nothing if it still runs at the deadline.
 std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point deadline);
 

@@ -41,14 +41,6 @@ fs::path python_of(const fs::path& library) {
   return {};
 }
 
-std::string last_line(const std::string& text) {
-  const auto end = text.find_last_not_of(" \n");
-  if (end == std::string::npos) return "";
-  const auto begin = text.rfind('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
-}
-
 }  // namespace
 
 fs::path find_torch_python() {

@@ -48,7 +48,7 @@ add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${r
 target_include_directories(fuzz_readers PUBLIC
   ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats ${PROJECT_SOURCE_DIR}/sdk/src/download
   ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)
-foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors datasets/text loggers)
+foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors datasets/text)
   target_include_directories(fuzz_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/${folder})
 endforeach()
 target_include_directories(fuzz_readers SYSTEM PUBLIC

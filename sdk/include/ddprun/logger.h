@@ -168,9 +168,10 @@ struct RunEnd {
 //   COMMAND --check         before anything is trained: exits with 0 if it can do its work as far as that is known
 //                           without a network; otherwise its last line says what is missing.
 //   COMMAND --beside RUN    beside the run. The end of its standard input is the end of the run, whose files are then
-//                           complete; it sends what is left and exits within a minute, with 0 if all is sent. Lines on
-//                           its standard output are for the user: "info TEXT", "warning TEXT", and "failed TEXT" if it
-//                           gives up for good. Its standard error goes to RUN/logs/NAME.log.
+//                           complete; it sends what is left within a minute. It writes lines to its standard output:
+//                           "info TEXT" and "warning TEXT" for the user, the warning if rows cannot be sent, "done"
+//                           when all is sent, "failed TEXT" if it gives up; after these two it ends. Its standard error
+//                           goes to RUN/logs/NAME.log.
 //   COMMAND RUN             afterwards, by the user: sends what is left.
 struct Sidecar {
   std::string name;                  // where the run is sent: "wandb"; only one of that name runs

@@ -43,9 +43,8 @@ def parse_arguments():
     return options
 
 
-def odd_lines(follower):
-    odd = follower.items.odd
-    return f". {odd} lines are not as ddprun writes them, and were left out" if odd else ""
+def odd(follower):
+    return f". {follower.odd_lines()}" if follower.items.odd else ""
 
 
 def follow(followers, options):
@@ -58,7 +57,7 @@ def follow(followers, options):
         for follower in list(left):
             over = follower.is_over()
             if follower.poll() and over and follower.finish():
-                say(f"{follower.run.path}: {follower.sent} rows sent; the run has ended: {follower.status()}{odd_lines(follower)}")
+                say(f"{follower.run.path}: {follower.sent} rows sent; the run has ended: {follower.status()}{odd(follower)}")
                 left.remove(follower)
         if options.once and not any(follower.tries.failed for follower in left):
             break
@@ -66,7 +65,7 @@ def follow(followers, options):
             stopped.wait(options.poll)
     for follower in left:
         follower.leave()
-        say(f"{follower.run.path}: {follower.sent} rows sent; the run goes on, and calling it again goes on from here{odd_lines(follower)}")
+        say(f"{follower.run.path}: {follower.sent} rows sent; the run goes on, and calling it again goes on from here{odd(follower)}")
 
 
 def check(options):

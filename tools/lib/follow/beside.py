@@ -46,6 +46,8 @@ def follow(client, options):
     while not stopped.is_set():
         follower = follower or attach(client, options, over)
         if follower and follower.poll() and over and follower.finish():
+            if follower.items.odd:
+                say(follower.odd_lines())
             say(f"{follower.sent} rows sent; the run has ended: {follower.status()}", "done")
             return 0
         if over:

@@ -55,6 +55,9 @@ class Follower:
         summary = self.run.summary
         return summary.get("status", "failed") if summary else "killed"
 
+    def odd_lines(self):
+        return f"{self.items.odd} lines are not as ddprun writes them, and were left out"
+
     # Sending it
 
     def begin(self):

@@ -18,7 +18,7 @@ def speak_to_ddprun():
 
 
 def say(text, kind="info"):
-    """Says it in a line. To ddprun, `kind` is as in Sidecar of <ddprun/logger.h>; others are not shown there."""
+    """Says it in a line. To ddprun, `kind` is as in Sidecar of <ddprun/logger.h>, a warning of what keeps rows from being sent; others are not shown."""
     line = " ".join(printable(text).split("\n"))
     print(f"follow: {line}", file=sys.stderr, flush=True)
     if channel is not None:

@@ -77,6 +77,6 @@ def has_pillow():
     try:
         import PIL.Image  # noqa: F401
     except ImportError:
-        say("pictures are left out, for Pillow is missing (pip install pillow)", "warning")
+        say("pictures are left out, for Pillow is missing (pip install pillow)")
         return False
     return True

@@ -123,7 +123,7 @@ class Tracker(Base):
                 found, number = f"{wanted[: LONGEST_NAME - 5]}_{number}", number + 1
             self.names[name] = found
             if found != name:
-                say(f'MLflow takes no metric "{name}": it is logged as "{found}"', "warning")
+                say(f'MLflow takes no metric "{name}": it is logged as "{found}"')
         return self.names[name]
 
     # What is refused
@@ -175,7 +175,7 @@ class Tracker(Base):
             stream.write(json.dumps({"item": item, "reason": reason}, default=str) + "\n")
         self.refused[name] += 1
         if self.refused[name] == 1 and len(self.refused) <= MOST_WARNINGS:
-            say(f"MLflow refuses {name}: {reason}; it is kept in {file}, and the rest goes on", "warning")
+            say(f"MLflow refuses {name}: {reason}; it is kept in {file}, and the rest goes on")
 
     # Its end
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pages that ddprun writes: their data, and what a browser makes of them."""
 
+import html
 import json
 import re
 import shutil
@@ -13,7 +14,16 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 def data_of(page):
     """What the page's script is given."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1])
+    return data_in(page.read_text())
+
+
+def data_in(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def report_in(shown):
+    """What the report's script is given in the frame that a notebook shows of a run."""
+    return data_in(html.unescape(re.search(r'<iframe [^>]*srcdoc="([^"]*)"', shown)[1]))
 
 
 class PageTest(CommandTest):

@@ -114,7 +114,7 @@ class Wheel(unittest.TestCase):
         self.assertTrue((commands / "../share/man/man1/ddprun-sweep.1.gz").exists())
         completion = commands / "../share/bash-completion/completions/ddprun"
         self.assertTrue(run("bash", completion, "experiments/digits.yaml", "optimizer.l", folder=work).startswith("optimizer.lr="))
-        for tool in ("convert", "convert-weights", "export-model", "follow", "plot", "sweep"):
+        for tool in ("convert", "convert-weights", "export-model", "follow", "sweep"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=work))
 
         run(commands / "ddprun-new-plugin", "optimizer", "my_own", folder=work)

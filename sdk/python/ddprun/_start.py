@@ -48,10 +48,6 @@ def new_plugin():
     become("ddprun-new-plugin")
 
 
-def plot():
-    run_tool("plot")
-
-
 def sweep():
     run_tool("sweep")
 

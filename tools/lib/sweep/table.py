@@ -3,7 +3,6 @@
 
 import shutil
 
-from plot.labels import short_names
 from sweep.study import REASON, State, trial_name
 
 COLUMNS = 80
@@ -39,6 +38,12 @@ def table_text(study, width=None):
         f"{trial_name(one.number)} failed: {one.user_attrs.get(REASON, 'nobody knows why')}"[:width] for one in failed
     ]
     return "\n".join(lines)
+
+
+def short_names(keys):
+    """Returns the last word of each key if that tells them apart; a plugin by its kind."""
+    last = {key: key.split(".")[-2 if key.endswith(".plugin") else -1] for key in keys}
+    return {key: name if list(last.values()).count(name) == 1 else key for key, name in last.items()}
 
 
 def cells(trial):

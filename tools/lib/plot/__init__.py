@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Figures of runs for papers: what tools/plot draws."""

@@ -205,6 +205,24 @@ class Browser(PageTest):
         self.assertIn("<code>optimizer.lr</code>", document)
         self.assertIn('<details class="between" id="system">', document)
 
+    def test_what_runs_reached_is_drawn_against_each_setting_that_differs(self):
+        for i in range(7):
+            more = {"rate": f"{10 ** (-4 + i / 2):.4g}", "even": i, "few": (16, 32, 128)[i % 3], "kind": "ab"[i % 2], "seed": i}
+            config = MadeRun(self.folder / f"run_{i}", steps=20).write() / "config.yaml"
+            text = config.read_text().replace("seed: 42", "# seed")
+            config.write_text(text + "".join(f"{key}: {value} # x\n" for key, value in more.items()))
+        self.ddprun("report", *(f"run_{i}" for i in range(7)))
+        marks = {"rate": ["1e-4", "0.001", "0.01", "0.1"], "even": ["0", "2", "4", "6"], "few": ["16", "32", "128"]}
+        self.assertEqual(self.marks_of_settings(), marks | {"kind": ["a", "b"]}, "the seed is no setting")
+        self.ddprun("report", "run_1", "run_2")
+        self.assertEqual(self.marks_of_settings(), {}, "two runs are no picture")
+
+    def marks_of_settings(self):
+        """Returns {setting: what stands at its axis}."""
+        found = re.search(r'<section id="settings">(.*?)</section>', self.document(self.folder / "report.html"), re.S)
+        cards = re.findall(r"<h3>(.*?)</h3>(.*?)</figure>", found[1] if found else "", re.S)
+        return {name: re.findall(r"<div[^>]*dygraph-axis-label-x[^>]*>([^<]*)<", text) for name, text in cards}
+
     def test_names_are_shown_and_never_read(self):
         run = MadeRun(self.folder / "run", steps=100, names=EVIL).write()
         rows = [

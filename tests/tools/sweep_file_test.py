@@ -15,7 +15,6 @@ from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
 from sweep.arguments import parse_arguments
-from sweep.charts import Axis
 from sweep.processes import Processes
 from sweep.program import Program
 from sweep.proposals import Proposals
@@ -305,13 +304,6 @@ class Places(FileTest):
         )
 
         self.assertEqual(parse_arguments(["--ddprun", "x", "report", "s.yaml"])[0], "report")
-
-    def test_axes_have_round_numbers_or_the_values_themselves(self):
-        self.assertEqual([text for _, text in Axis([16, 32, 48]).ticks()], ["16", "32", "48"])
-        self.assertEqual([text for _, text in Axis([0.3125, 0.36719, 0.375, 0.5]).ticks()], ["0.35", "0.4", "0.45", "0.5"])
-        self.assertEqual([text for _, text in Axis([0.8401, 0.9772, *(0.9 + i / 1e4 for i in range(9))]).ticks()],
-                         ["0.85", "0.9", "0.95"])  # fmt: skip
-        self.assertEqual([text for _, text in Axis([3**i / 1e4 for i in range(9)], log=True).ticks()], ["0.0001", "0.001", "0.01", "0.1"])
 
     def test_programs_and_files_that_are_not_there(self):
         with self.assertRaisesRegex(UserError, "--ddprun nothing: there is no such program"):

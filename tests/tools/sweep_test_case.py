@@ -44,7 +44,7 @@ class SweepTest(CommandTest):
         return running
 
     def report(self, *words):
-        running = self.start_program(sys.executable, "-B", TOOL, "report", *words)
+        running = self.start_program(sys.executable, "-B", TOOL, "report", *words, "--ddprun", self.program)
         self.assertEqual(running.wait(), 0, running.text())
         return running.out()
 

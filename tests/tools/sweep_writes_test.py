@@ -18,7 +18,7 @@ from sweep import commands
 from sweep.active_trial import ActiveTrial
 from sweep.arguments import parse_arguments
 from sweep.best import write_best
-from sweep.report import report_study
+from sweep.report import page_line, report_study
 from sweep.storage import Storage, parse
 from sweep.study import REASON
 from sweep.sweep_file import Metric
@@ -86,6 +86,33 @@ class Best(SweepFileTest):
         self.assertEqual([line for line in text.splitlines() if not line.startswith("# ")], ["name: made"])
 
 
+class Page(SweepFileTest):
+    def made(self, count, here, **answer):
+        """Returns the words that the program got, and what is said of the page."""
+        sweep = self.read(HEAD + "parameters: {x: {min: 0.0, max: 1.0}}\n")
+        trials = [optuna.trial.create_trial(state=State.COMPLETE, value=count - number) for number in range(count)]
+        for number, trial in enumerate(trials):
+            trial.number = number
+        for number in here:
+            (self.folder / f"trial_{number:04}").mkdir()
+            (self.folder / f"trial_{number:04}/config.yaml").touch()
+        program = unittest.mock.Mock()
+        program.run.return_value = unittest.mock.Mock(**{"returncode": 0, "stderr": ""} | answer)
+        said = page_line(unittest.mock.Mock(folder=self.folder, sweep=sweep, trials=lambda: trials), program)
+        return [getattr(word, "name", word) for word in program.run.call_args[0]], said
+
+    def test_the_best_trials_of_this_machine_come_first_and_what_it_lacks_is_said(self):
+        words, said = self.made(4, here=(0, 3))
+        self.assertEqual(words, ["report", "trial_0003", "trial_0000", "--out", "report.html"])
+        self.assertRegex(said, r"report\.html  without 2 trials: it has the best 2 of this machine$")
+        words, said = self.made(104, here=range(4, 104))
+        self.assertEqual((len(words), words[1]), (103, "trial_0103"))
+        self.assertIn("without 4 trials: it has the best 100", said)
+
+    def test_a_page_that_the_program_refuses_is_told_and_is_no_failure_of_the_sweep(self):
+        self.assertEqual(self.made(1, here=(0,), returncode=2, stderr="ddprun: error: no\n")[1], "  no report.html: no")
+
+
 class Told(SweepFileTest):
     def test_a_terminal_obeys_nothing_of_a_trial(self):
         sweep = self.read(HEAD + 'parameters: {x: {values: ["\\e[2J", b]}}\n')
@@ -96,7 +123,7 @@ class Told(SweepFileTest):
         study = unittest.mock.Mock(folder=self.folder, sweep=sweep, trials=lambda: [trial])
         study.name = "made"
         with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.redirect_stderr(shown):
-            report_study(study)
+            report_study(study, unittest.mock.Mock())
             say("\x1b[2J")
         self.assertNotRegex(shown.getvalue(), "[\x1b\x07]")
         self.assertIn("?[2J", shown.getvalue())

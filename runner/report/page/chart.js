@@ -150,6 +150,33 @@ class Chart {
   }
 }
 
+// Returns the card of a chart that the page's axis, smoothing and zoom do not change. `looks()` are options of dygraphs,
+// asked for at each drawing; `tell(row)` is the text about a point.
+function stillChart(title, rows, looks, tell, shape = '') {
+  const place = element('span', {class: 'place'}), area = element('div', {class: `plot ${shape}`});
+  let graph = null;
+  const draw = () => {
+    if (area.offsetWidth === 0) return;
+    if (graph) graph.destroy();
+    graph = new Dygraph(area, rows, {
+      legend: 'never',
+      labelsDiv: element('div'),
+      xRangePad: 4,
+      rightGap: 10,
+      axisLabelFontSize: 12,
+      gridLineColor: color('grid'),
+      axisLineColor: color('border'),
+      interactionModel: {},
+      highlightCallback: (event, x, points, row) => (place.textContent = tell(row)),
+      unhighlightCallback: () => (place.textContent = ''),
+      ...looks(),
+    });
+  };
+  painters.push(draw);
+  new ResizeObserver(() => requestAnimationFrame(draw)).observe(area);
+  return element('figure', {class: 'card chart'}, element('figcaption', {}, element('h3', {}, title), place), area);
+}
+
 // One finger moves along the curve and reads it, two fingers zoom, two taps show everything; up and down scrolls the
 // page.
 function touchModel(tell) {

@@ -155,22 +155,27 @@ function comparisonHead(runs) {
     element('div', {class: 'card'}, tableOf(columns, runs.map(row)))];
 }
 
-// Lists the values that differ between runs.
-function differencesSection(runs) {
+// Returns the keys of config.yaml whose values differ between runs.
+function differingKeys(runs) {
   const keys = [...new Set(runs.flatMap((run) => Object.keys(run.config.values)))];
-  const differing =
-    keys.filter((key) => key !== 'run.dir' && new Set(runs.map((run) => run.config.values[key])).size > 1);
-  const columns = [
-    {head: 'Key'},
-    ...runs.map((run, index) => ({head: element('span', {class: 'run-name'}, runSwatch(index), run.label)}))
-  ];
+  return keys.filter((key) => key !== 'run.dir' && new Set(runs.map((run) => run.config.values[key])).size > 1);
+}
+
+// Lists the values that differ between runs: a column for each run, or a row where there are more runs than keys.
+function differencesSection(runs) {
+  const keys = differingKeys(runs);
+  if (keys.length === 0)
+    return section('differences', 'What differs', element('div', {class: 'card'}, element('p', {}, 'All runs have the same configuration.')));
+  const nameOf = (run, index) => element('span', {class: 'run-name'}, runSwatch(index), run.label);
+  const codeOf = (key) => element('code', {}, key);
   const valueOf = (run, key) => {
     const {values} = run.config;
-    return Object.hasOwn(values, key) ? element('code', {}, values[key]) : element('span', {class: 'muted'}, '-');
+    return Object.hasOwn(values, key) ? codeOf(values[key]) : element('span', {class: 'muted'}, '-');
   };
-  const rows = differing.map((key) => [element('code', {}, key), ...runs.map((run) => valueOf(run, key))]);
-  const none = element('p', {}, 'All runs have the same configuration.');
-  const table = rows.length > 0 ? tableOf(columns, rows, {class: 'keys'}) : none;
+  const [first, heads, rows] = runs.length > keys.length ?
+    ['Run', keys.map(codeOf), runs.map((run, index) => [nameOf(run, index), ...keys.map((key) => valueOf(run, key))])] :
+    ['Key', runs.map(nameOf), keys.map((key) => [codeOf(key), ...runs.map((run) => valueOf(run, key))])];
+  const table = tableOf([{head: first}, ...heads.map((head) => ({head}))], rows, {class: 'keys'});
   return section('differences', 'What differs', element('div', {class: 'card'}, table));
 }
 

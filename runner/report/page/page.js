@@ -81,7 +81,10 @@ async function render(report) {
   const alone = runs.length === 1;
   const head = attempt('The head', () => element('div', {}, alone ? runHead(runs[0]) : comparisonHead(runs)));
   document.getElementById('head').append(head);
-  if (!alone) main.append(attempt('Differences', () => differencesSection(runs)));
+  if (!alone) {
+    const parts = {Differences: differencesSection, Settings: settingsSection};
+    main.append(...Object.entries(parts).map(([name, make]) => attempt(name, () => make(runs))).filter(Boolean));
+  }
   const range = alone && attempt('The range test', () => rangeTestSection(runs[0]));
   if (range) main.append(range);
   const grid = runs.some((run) => run.curves.length > 0) ? new ChartGrid(runs) : null;

@@ -15,42 +15,21 @@ function rangeTestSection(run) {
 }
 
 function rangeChart(test) {
-  const place = element('span', {class: 'place'}), area = element('div', {class: 'plot tall'});
-  let graph = null;
-  const draw = () => {
-    if (area.offsetWidth === 0) return;
-    if (graph) graph.destroy();
-    graph = new Dygraph(area, test.lr.map((lr, i) => [Math.log10(lr), test.loss[i], test.smoothed[i]]), rangeLooks(test, place));
-  };
-  painters.push(draw);
-  new ResizeObserver(() => requestAnimationFrame(draw)).observe(area);
-  return element('figure', {class: 'card chart'},
-    element('figcaption', {}, element('h3', {}, 'Loss'), place), area);
+  const rows = test.lr.map((lr, i) => [Math.log10(lr), test.loss[i], test.smoothed[i]]);
+  const tell = (row) => `lr ${plain(test.lr[row])} \u00b7 loss ${plain(test.loss[row])}, smoothed ${plain(test.smoothed[row])}`;
+  return stillChart('Loss', rows, () => rangeLooks(test), tell, 'tall');
 }
 
-function rangeLooks(test, place) {
+function rangeLooks(test) {
   const losses = [...test.loss, ...test.smoothed].filter((loss) => loss !== null && loss <= test.ceiling);
   const low = Math.min(...losses), high = Math.max(...losses), margin = 0.06 * (high - low || 1);
-  const tell = (event, x, points, row) => {
-    place.textContent = `lr ${plain(test.lr[row])} \u00b7 loss ${plain(test.loss[row])}, smoothed ${plain(test.smoothed[row])}`;
-  };
   return {
     labels: ['x', 'loss', 'smoothed'],
     xlabel: 'optimizer.lr',
     colors: [`${seriesColor(0)}60`, seriesColor(0)],
     series: {loss: {strokeWidth: 1}, smoothed: {strokeWidth: 2.5}},
     valueRange: [low - margin, high + margin],
-    legend: 'never',
-    labelsDiv: element('div'),
-    xRangePad: 4,
-    rightGap: 10,
-    axisLabelFontSize: 12,
-    gridLineColor: color('grid'),
-    axisLineColor: color('border'),
     axes: {x: {ticker: decadeTicks}, y: {axisLabelWidth: 50, pixelsPerLabel: 26, axisLabelFormatter: plain}},
-    interactionModel: {},
-    highlightCallback: tell,
-    unhighlightCallback: () => (place.textContent = ''),
     underlayCallback: (context, plot, graph) => paintSuggestions(context, plot, graph, test.suggested || []),
   };
 }

@@ -22,7 +22,7 @@ def parse_arguments(words):
             "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or its file"
         )
         add_place(parser)
-        parser.add_argument("--ddprun", help=argparse.SUPPRESS)  # as for the run itself: a report needs none
+        add_program(parser)
         at = words.index("report")
         return command, parser.parse_args(words[:at] + words[at + 1 :])
     add_run(parser)
@@ -31,6 +31,12 @@ def parse_arguments(words):
     options = parser.parse_intermixed_args(words)
     check(options, parser)
     return "submit" if options.slurm else command, options
+
+
+def add_program(parser):
+    parser.add_argument(
+        "--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one of this installation or clone"
+    )
 
 
 def add_place(parser):
@@ -50,7 +56,7 @@ def add_run(parser):
     add("overrides", nargs="*", metavar="key=value", help="change the experiment for all trials, as with ddprun")
     add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
     add("--gpus", type=gpu_list, default=[], metavar="0,1", help="share these among the trials that run at once")
-    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one of this installation or clone")
+    add_program(parser)
     add("--grace", type=seconds, default=60, metavar="SECONDS",
         help="a process of another machine that is silent for this long is dead")  # fmt: skip
 

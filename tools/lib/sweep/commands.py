@@ -81,7 +81,7 @@ def run_trials(study, program, options):
     if not done:
         say("stopped; the same command goes on with it")
         return SAVED
-    return report_study(study)
+    return report_study(study, program)
 
 
 def write_record(study):
@@ -104,7 +104,7 @@ def report(options):
     sweep = read_sweep(folder / "sweep.yaml")
     storage = Storage(options.storage or record["storage"], record["name"])
     with telling_of(storage):
-        return report_study(SweepStudy(sweep, storage, record["name"], folder))
+        return report_study(SweepStudy(sweep, storage, record["name"], folder), Program(options.ddprun))
 
 
 def submit(options):

@@ -11,12 +11,14 @@ import optuna
 
 from ddprun.terminal import printable
 from sweep.best import best_trial, write_best
-from sweep.page import write_page
 from sweep.study import State, trial_name
-from sweep.table import table_text, time_text
+from sweep.table import ranked, short_names, table_text, time_text
+
+MOST_SHOWN = 100  # trials on a page, which has a line for each in every chart
+MOST_NAMED = 3  # parameters
 
 
-def report_study(study):
+def report_study(study, program):
     """Returns the exit code: whether there is a result."""
     trials = study.trials()
     print(printable(table_text(study)))
@@ -26,8 +28,9 @@ def report_study(study):
         print(f"best: {trial_name(best.number)}, {study.sweep.metric.name} {best.value:.6g}")
         file = write_best(study, best)
         print(f"  {printable(shown(file))}  trains it again" if file else "  its run is on another machine: no best.yaml here")
-    page = write_page(study, best, importances(study))
-    print(f"  {printable(shown(page))}")
+    for line in (importance_line(study), page_line(study, program)):
+        if line:
+            print(printable(line))
     return 0 if best or not trials else 1
 
 
@@ -49,8 +52,30 @@ def saved_seconds(trials):
     return sum(max(statistics.median(whole) - one, 0) for one in seconds(State.PRUNED)) if whole else 0
 
 
+def page_line(study, program):
+    """Writes report.html of the best trials; returns what to say of it."""
+    trials = ranked(study.trials(), study.sweep.metric.maximize)
+    folders = [study.folder / trial_name(one.number) for one in trials]
+    here = [folder for folder in folders if (folder / "config.yaml").is_file()][:MOST_SHOWN]
+    if not here:
+        return ""
+    page = study.folder / "report.html"
+    done = program.run("report", *here, "--out", page)
+    if done.returncode:
+        return f"  no report.html: {done.stderr.strip().removeprefix('ddprun: error: ')}"
+    left = len(trials) - len(here)
+    return f"  {shown(page)}" + (f"  without {left} trials: it has the best {len(here)} of this machine" if left else "")
+
+
+def importance_line(study):
+    shares = importances(study)
+    names = short_names(shares)
+    words = [f"{names[path]} {share:.0%}" for path, share in list(shares.items())[:MOST_NAMED]]
+    return f"  what matters most: {', '.join(words)}" if words else ""
+
+
 def importances(study):
-    """Returns {path: share}; empty if there are too few trials."""
+    """Returns {path: how much it has to do with being among the best}, the greatest first; empty if there are too few trials."""
     paths = [one.path for one in study.sweep.searched]
     done = [one for one in study.trials() if one.state == State.COMPLETE]
     if len(paths) < 2 or len(done) < 4 or len({one.value for one in done}) < 2:

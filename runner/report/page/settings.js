@@ -16,31 +16,32 @@ function reached(run, name) {
 }
 
 function settingsSection(runs) {
-  const names = [...new Set(runs.flatMap((run) => [run.best_name, ...Object.keys((run.summary && run.summary.best) || {})]))]
-    .filter((name) => runs.filter((run) => reached(run, name) !== null).length >= kFewestRuns);
+  const known = new Set(runs.flatMap((run) => [run.best_name, ...Object.keys((run.summary && run.summary.best) || {})]));
+  const of = (name) => runs.filter((run) => reached(run, name) !== null);
+  const names = [...known].filter((name) => of(name).length >= kFewestRuns && settingAxes(of(name)).length > 0);
   if (names.length === 0) return null;
-  const show = (name) => settingsView(runs.filter((run) => reached(run, name) !== null), name);
-  if (names.every((name) => show(name) === null)) return null;
   return section('settings', 'Settings',
     element('p', {class: 'muted'}, 'A point is a run at its best. Those that are not filled were not trained to their end.'),
-    chosenOf(names, (name) => name, show));
+    chosenOf(names, (name) => name, (name) => settingsView(of(name), name)));
 }
 
 function settingsView(runs, name) {
-  const axes = differingKeys(runs).filter((key) => !/^(seed$|name$|run\.|loggers\.)/.test(key))
-    .map((key) => settingAxis(runs, key)).filter(Boolean);
-  if (axes.length === 0) return null;
-  const left = axes.length - kMostSettings;
+  const axes = settingAxes(runs), left = axes.length - kMostSettings;
   return element('div', {},
     element('div', {class: 'grid settings'}, axes.slice(0, kMostSettings).map((axis) => settingChart(runs, name, axis))),
     left > 0 ? element('p', {class: 'muted'}, `${whole(left)} more settings differ.`) : null);
 }
 
+function settingAxes(runs) {
+  const keys = differingKeys(runs).filter((key) => !/^(seed$|name$|run\.|loggers\.)/.test(key));
+  return keys.map((key) => settingAxis(runs, key)).filter(Boolean);
+}
+
 // Returns {key, place(run), ticks}: numbers on an axis that is logarithmic where that spreads them more evenly, words side
 // by side; null for too many words.
 function settingAxis(runs, key) {
-  const texts = runs.map((run) => run.config.values[key] ?? '-');
   const textOf = (run) => run.config.values[key] ?? '-';
+  const texts = runs.map(textOf);
   if (texts.some((text) => text === '' || !Number.isFinite(Number(text)))) {
     const words = [...new Set(texts)];
     const ticks = () => words.map((label, v) => ({v, label}));

@@ -164,8 +164,8 @@ function differingKeys(runs) {
 // Lists the values that differ between runs: a column for each run, or a row where there are more runs than keys.
 function differencesSection(runs) {
   const keys = differingKeys(runs);
-  if (keys.length === 0)
-    return section('differences', 'What differs', element('div', {class: 'card'}, element('p', {}, 'All runs have the same configuration.')));
+  const card = (content) => section('differences', 'What differs', element('div', {class: 'card'}, content));
+  if (keys.length === 0) return card(element('p', {}, 'All runs have the same configuration.'));
   const nameOf = (run, index) => element('span', {class: 'run-name'}, runSwatch(index), run.label);
   const codeOf = (key) => element('code', {}, key);
   const valueOf = (run, key) => {
@@ -175,8 +175,7 @@ function differencesSection(runs) {
   const [first, heads, rows] = runs.length > keys.length ?
     ['Run', keys.map(codeOf), runs.map((run, index) => [nameOf(run, index), ...keys.map((key) => valueOf(run, key))])] :
     ['Key', runs.map(nameOf), keys.map((key) => [codeOf(key), ...runs.map((run) => valueOf(run, key))])];
-  const table = tableOf([{head: first}, ...heads.map((head) => ({head}))], rows, {class: 'keys'});
-  return section('differences', 'What differs', element('div', {class: 'card'}, table));
+  return card(tableOf([{head: first}, ...heads.map((head) => ({head}))], rows, {class: 'keys'}));
 }
 
 // Labels runs as briefly as tells them apart.

@@ -16,19 +16,22 @@ function reached(run, name) {
 }
 
 function settingsSection(runs) {
-  const known = new Set(runs.flatMap((run) => [run.best_name, ...Object.keys((run.summary && run.summary.best) || {})]));
+  const namesOf = (run) => [run.best_name, ...Object.keys((run.summary && run.summary.best) || {})];
+  const known = new Set(runs.flatMap(namesOf));
   const of = (name) => runs.filter((run) => reached(run, name) !== null);
   const names = [...known].filter((name) => of(name).length >= kFewestRuns && settingAxes(of(name)).length > 0);
   if (names.length === 0) return null;
   return section('settings', 'Settings',
-    element('p', {class: 'muted'}, 'A point is a run at its best. Those that are not filled were not trained to their end.'),
+    element('p', {class: 'muted'},
+      'A point is a run at its best. Those that are not filled were not trained to their end.'),
     chosenOf(names, (name) => name, (name) => settingsView(of(name), name)));
 }
 
 function settingsView(runs, name) {
   const axes = settingAxes(runs), left = axes.length - kMostSettings;
   return element('div', {},
-    element('div', {class: 'grid settings'}, axes.slice(0, kMostSettings).map((axis) => settingChart(runs, name, axis))),
+    element('div', {class: 'grid settings'},
+      axes.slice(0, kMostSettings).map((axis) => settingChart(runs, name, axis))),
     left > 0 ? element('p', {class: 'muted'}, `${whole(left)} more settings differ.`) : null);
 }
 
@@ -37,8 +40,8 @@ function settingAxes(runs) {
   return keys.map((key) => settingAxis(runs, key)).filter(Boolean);
 }
 
-// Returns {key, place(run), ticks}: numbers on an axis that is logarithmic where that spreads them more evenly, words side
-// by side; null for too many words.
+// Returns {key, place(run), ticks}: numbers on an axis that is logarithmic where that spreads them more evenly, words
+// side by side; null for too many words.
 function settingAxis(runs, key) {
   const textOf = (run) => run.config.values[key] ?? '-';
   const texts = runs.map(textOf);
@@ -72,10 +75,14 @@ function logTicks(from, to) {
 function settingChart(runs, name, {key, place, ticks}) {
   const sorted = [...runs].sort((a, b) => place(a) - place(b));
   const isWhole = (run) => ['completed', 'stopped_early'].includes(run.status);
-  const rows = sorted.map((run) => [place(run), ...[true, false].map((ended) => (isWhole(run) === ended ? reached(run, name) : null))]);
+  const columns = [isWhole, (run) => !isWhole(run)];
+  const rows = sorted.map((run) => [place(run), ...columns.map((has) => (has(run) ? reached(run, name) : null))]);
   const places = rows.map(([x]) => x), low = places[0], high = places[places.length - 1];
   const margin = 0.06 * (high - low || 1);
-  const tell = (row) => `${sorted[row].label}: ${sorted[row].config.values[key] ?? '-'} \u00b7 ${metricText(name, reached(sorted[row], name))}`;
+  const tell = (row) => {
+    const run = sorted[row];
+    return `${run.label}: ${run.config.values[key] ?? '-'} \u00b7 ${metricText(name, reached(run, name))}`;
+  };
   const hollow = (graph, series, context, x, y, shade, size) => {
     context.beginPath();
     context.arc(x, y, size, 0, 2 * Math.PI);

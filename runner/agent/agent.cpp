@@ -94,7 +94,7 @@ class Agent {
     return {.attempt = attempt_,
             .run_dir = folder.path().string(),
             .mark = setup_.standalone() ? "" : folder.leave_mark(),
-            .keeper = setup_.host,
+            .first_node = setup_.host,
             .checkpoint = checkpoint.string(),
             .experiment = common_};
   }
@@ -124,9 +124,9 @@ class Agent {
       wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = code},
                [&] { exit_code = tell_end(result); });
     if (const auto names = sidecars_.names(); goes_on && !names.empty())
-      wait_for({.slow = "the run's end is recorded, its last rows are still being sent to " + names,
-                .exit_code = exit_code},
-               [&] { send_rest(sidecars_, run_->folder.path(), result.stop_requested); });
+      wait_for(
+          {.slow = "the run's end is recorded, its last rows are still being sent to " + names, .exit_code = exit_code},
+          [&] { send_rest(sidecars_, run_->folder.path(), result.stop_requested); });
     return exit_code;
   }
 
@@ -371,7 +371,7 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
   setup.endpoint.port = server.port();
   if (setup.placement.agent_store) {
     setup.endpoint.host = setup.address;
-    publish_meeting(setup.placement, {setup.endpoint, setup.secret.token});
+    publish_server(setup.placement, {setup.endpoint, setup.secret.token});
   }
   const auto plan = setup.coordination();
   const auto fewest = plan.min_nodes == plan.max_nodes ? "" : log::text(plan.min_nodes, " to ");
@@ -390,7 +390,7 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
     result = LaunchResult{.exit_code = node.exit_code, .report = asked ? "" : node.text + "\n"};
   }
   const int exit_code = agent.conclude(*result);
-  server.wait_for_farewells();
+  server.wait_for_disconnects();
   signals.take();
   return exit_code;
 }
@@ -403,10 +403,10 @@ void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
   const auto place = setup.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
                                      : log::text("node ", start.node, " of ", start.nodes);
   const bool sees = sees_run(start.run_dir, start.mark);
-  log::info(
-      "joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
-      (sees ? ""
-            : " at " + start.keeper + ", which this node does not see; its logs go to a local folder of that path"));
+  log::info("joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
+            (sees ? ""
+                  : " at " + start.first_node +
+                        ", which this node does not see; its logs go to a local folder of that path"));
 }
 
 void tell_of_end(const NodeResult& node, const Experiment& experiment, const std::string& run_dir) {
@@ -416,9 +416,9 @@ void tell_of_end(const NodeResult& node, const Experiment& experiment, const std
 
 // Takes from torchrun's store where the run's server is, and its token where this rank was given none.
 void find_server(NodeSetup& setup) {
-  auto meeting = find_meeting(setup.placement, setup.config.join_seconds);
-  setup.endpoint = meeting.endpoint;
-  if (setup.secret.token.empty()) setup.secret.token = meeting.token;
+  auto server = find_server(setup.placement, setup.config.join_seconds);
+  setup.endpoint = server.endpoint;
+  if (setup.secret.token.empty()) setup.secret.token = server.token;
 }
 
 int join_rendezvous(NodeSetup setup, const RunRequest& request) {
@@ -435,7 +435,7 @@ int join_rendezvous(NodeSetup setup, const RunRequest& request) {
       prepare_data(request.checked);
     }
     auto plan = plan_of(setup, request, start);
-    if (!sees_run(start.run_dir, start.mark)) make_own_folder(start.run_dir, start.keeper, plan.config);
+    if (!sees_run(start.run_dir, start.mark)) make_own_folder(start.run_dir, start.first_node, plan.config);
     run_dir = start.run_dir;
     return plan;
   });

@@ -104,18 +104,18 @@ auto with_store(const Placement& placement, double timeout_seconds, const Use& u
 
 }  // namespace
 
-void publish_meeting(const Placement& placement, const Meeting& meeting) {
+void publish_server(const Placement& placement, const FoundServer& server) {
   constexpr double kTimeoutSeconds = 60;
   with_store(placement, kTimeoutSeconds,
-             [&](c10d::Store& store) { store.set(key_of(placement), meeting.endpoint.text() + " " + meeting.token); });
+             [&](c10d::Store& store) { store.set(key_of(placement), server.endpoint.text() + " " + server.token); });
 }
 
-Meeting find_meeting(const Placement& placement, double timeout_seconds) {
+FoundServer find_server(const Placement& placement, double timeout_seconds) {
   return with_store(placement, timeout_seconds, [&](c10d::Store& store) {
     const auto text = store.get_to_str(key_of(placement));
     const auto blank = std::min(text.find(' '), text.size());
-    return Meeting{parse_endpoint({"the endpoint of rank 0", text.substr(0, blank)}, 0),
-                   text.substr(std::min(blank + 1, text.size()))};
+    return FoundServer{parse_endpoint({"the endpoint of rank 0", text.substr(0, blank)}, 0),
+                       text.substr(std::min(blank + 1, text.size()))};
   });
 }
 

@@ -19,15 +19,15 @@ c10::intrusive_ptr<c10d::Store> open_store(const std::string& place, int64_t wor
 
 // What rank 0 publishes in torchrun's own store, which its agent keeps for the ranks it starts: where the run's server
 // is, and the run's token, so that only who reaches that store can join.
-struct Meeting {
+struct FoundServer {
   Endpoint endpoint;
   std::string token;
 };
 
 // Called by rank 0. Throws UserError if the store cannot be reached.
-void publish_meeting(const Placement& placement, const Meeting& meeting);
+void publish_server(const Placement& placement, const FoundServer& server);
 
 // Called by the other ranks; waits for it.
-Meeting find_meeting(const Placement& placement, double timeout_seconds);
+FoundServer find_server(const Placement& placement, double timeout_seconds);
 
 }  // namespace ddprun

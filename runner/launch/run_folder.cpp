@@ -374,7 +374,7 @@ bool sees_run(const fs::path& run_dir, const std::string& mark) {
   return !mark.empty() && read_below(run_dir, kMark) == mark;
 }
 
-void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) {
+void make_own_folder(const fs::path& run_dir, const std::string& first_node, const std::string& config_yaml) {
   if (kept_elsewhere(run_dir)) {
     make_folder(run_dir / kWaiting);
     return replace_file(run_dir / kWaiting / "config.yaml", config_yaml);
@@ -384,7 +384,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
   make_folder(fresh / "logs");
   replace_file(fresh / "config.yaml", config_yaml);
   replace_file(fresh / kElsewhere,
-               keeper + ":" + run_dir.string() +
+               first_node + ":" + run_dir.string() +
                    "\nThe first node keeps the run there, with its metrics and checkpoints. Here are the logs of "
                    "this node's workers, and its experiment for `ddprun resume`.\n");
   std::error_code error;
@@ -394,7 +394,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
   if (!is_present(run_dir)) throw_file_error("make the folder", run_dir, error.value());
   if (!kept_elsewhere(run_dir))
     throw UserError(run_dir.string() + " already exists on this node, and is neither the folder of the run, which " +
-                    keeper +
+                    first_node +
                     " keeps, nor what this node has of it. Nothing is overwritten: move it away, or give all "
                     "nodes another run.dir");
 }

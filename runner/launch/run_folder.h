@@ -81,9 +81,10 @@ std::optional<std::filesystem::path> find_run_of_job(const std::string& name, co
 // Returns true if this node sees the run's folder, judging by the first node's mark.
 bool sees_run(const std::filesystem::path& run_dir, const std::string& mark);
 
-// Creates this node's own folder, or reuses it; `keeper` is the first node's name. In an existing one, the experiment
-// waits for commit_record(). Throws UserError if anything else is in its place.
-void make_own_folder(const std::filesystem::path& run_dir, const std::string& keeper, const std::string& config_yaml);
+// Creates this node's own folder, or reuses it; `first_node` is the first node's name. In an existing one, the
+// experiment waits for commit_record(). Throws UserError if anything else is in its place.
+void make_own_folder(const std::filesystem::path& run_dir, const std::string& first_node,
+                     const std::string& config_yaml);
 
 // Returns "node1:/scratch/run" for such a folder, and nothing for any other or none.
 std::optional<std::string> kept_elsewhere(const std::filesystem::path& run_dir);

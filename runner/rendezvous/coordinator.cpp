@@ -249,7 +249,7 @@ void Coordinator::start() try {
                     .start = {.attempt = start.attempt,
                               .run_dir = start.run_dir,
                               .mark = start.mark,
-                              .keeper = start.keeper,
+                              .first_node = start.first_node,
                               .checkpoint = start.checkpoint,
                               .node = node.place,
                               .nodes = nodes,

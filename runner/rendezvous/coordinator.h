@@ -39,7 +39,7 @@ class Coordinator {
   using Time = std::chrono::steady_clock::time_point;
   struct Start {
     int attempt = 0;
-    std::string run_dir, mark, keeper, checkpoint;  // as in StartOrder
+    std::string run_dir, mark, first_node, checkpoint;  // as in StartOrder
     std::map<std::string, std::string> experiment;
   };
   // Prepares the run's folder for an attempt with that world size and number of nodes. A UserError ends the run.

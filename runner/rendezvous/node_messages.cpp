@@ -141,11 +141,16 @@ Message to_message(const Order& order) {
   const auto& start = order.start;
   Message message{{"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text(order.text)}};
   if (order.kind != Order::Kind::kStart) return message;
-  message["start"] = {
-      {"attempt", start.attempt},       {"run_dir", text(start.run_dir)},       {"mark", start.mark},
-      {"keeper", text(start.keeper)},   {"checkpoint", text(start.checkpoint)}, {"node", start.node},
-      {"nodes", start.nodes},           {"first_rank", start.first_rank},       {"world_size", start.world_size},
-      {"experiment", Message::object()}};
+  message["start"] = {{"attempt", start.attempt},
+                      {"run_dir", text(start.run_dir)},
+                      {"mark", start.mark},
+                      {"first_node", text(start.first_node)},
+                      {"checkpoint", text(start.checkpoint)},
+                      {"node", start.node},
+                      {"nodes", start.nodes},
+                      {"first_rank", start.first_rank},
+                      {"world_size", start.world_size},
+                      {"experiment", Message::object()}};
   for (const auto& [key, value] : start.experiment) message["start"]["experiment"][key] = text(value);
   return message;
 }
@@ -160,7 +165,7 @@ Order order(const Message& message) {
     order.start = {.attempt = whole<int>(start.at("attempt")),
                    .run_dir = text_of(start.at("run_dir")),
                    .mark = start.at("mark"),
-                   .keeper = text_of(start.at("keeper")),
+                   .first_node = text_of(start.at("first_node")),
                    .checkpoint = text_of(start.at("checkpoint")),
                    .node = whole<int>(start.at("node")),
                    .nodes = whole<int>(start.at("nodes")),

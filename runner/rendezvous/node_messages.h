@@ -27,7 +27,7 @@ struct StartOrder {
   int attempt = 0;
   std::string run_dir;
   std::string mark;        // in run_dir; a node that finds it sees that folder (launch/run_folder.h)
-  std::string keeper;      // name of the first node, which has the folder
+  std::string first_node;  // name of the first node, which has the folder
   std::string checkpoint;  // to resume from; empty: start from scratch
   int node = 0;            // this node's place, 0 .. nodes - 1
   int nodes = 1;

@@ -30,8 +30,9 @@ using asio::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
-constexpr size_t kMostStrangers = 256;  // connections without a finished handshake; beyond that the oldest are dropped
-constexpr std::chrono::seconds kFarewell{1};
+constexpr size_t kMostUnknownPeers =
+    256;  // connections without a finished handshake; beyond that the oldest are dropped
+constexpr std::chrono::seconds kGoodbyeTime{1};
 
 Coordinator::Time now() { return std::chrono::steady_clock::now(); }
 
@@ -46,13 +47,14 @@ std::thread start_without_signals(const std::function<void()>& run) {
 }
 
 // Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is meant for programs that call
-// select(). Returns how many strangers may wait at once: three quarters of the files are left to those who are known.
+// select(). Returns how many unknown peers may wait at once: three quarters of the files are left to those who are
+// known.
 size_t raise_file_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostStrangers;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostUnknownPeers;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  return std::clamp<size_t>(limit.rlim_max / 4, 1, kMostStrangers);
+  return std::clamp<size_t>(limit.rlim_max / 4, 1, kMostUnknownPeers);
 }
 
 tcp::endpoint listening_place(const Endpoint& listen) {
@@ -74,7 +76,7 @@ class RendezvousServer::Impl {
         timer_(io_),
         pause_(io_),
         result_(promised_.get_future().share()) {
-    most_strangers_ = raise_file_limit();
+    most_unknown_peers_ = raise_file_limit();
     listen();
     accept();
     tick();
@@ -90,11 +92,11 @@ class RendezvousServer::Impl {
   const std::string& leader_key() const { return leader_key_; }
 
   std::optional<LaunchResult> result() const {
-    if (result_.wait_for(kFarewell) != std::future_status::ready) return std::nullopt;
+    if (result_.wait_for(kGoodbyeTime) != std::future_status::ready) return std::nullopt;
     return result_.get();
   }
 
-  void wait_for_farewells() { farewell_.get_future().wait_for(kFarewell); }
+  void wait_for_disconnects() { all_left_.get_future().wait_for(kGoodbyeTime); }
 
  private:
   void listen() try {
@@ -139,14 +141,14 @@ class RendezvousServer::Impl {
                    [this, id](const std::string& why) { closed(id, why); });
   }
 
-  void make_room_for(int stranger) {
-    std::erase_if(strangers_, [this](int id) {
+  void make_room_for(int peer) {
+    std::erase_if(unknown_peers_, [this](int id) {
       const auto found = sessions_.find(id);
       return found == sessions_.end() || found->second->known();
     });
-    strangers_.push_back(stranger);
-    if (strangers_.size() <= most_strangers_) return;
-    sessions_.at(strangers_.front())->close("it did not introduce itself before many others came");
+    unknown_peers_.push_back(peer);
+    if (unknown_peers_.size() <= most_unknown_peers_) return;
+    sessions_.at(unknown_peers_.front())->close("it did not introduce itself before many others came");
   }
 
   void take(int id, const Message& message) {
@@ -219,12 +221,12 @@ class RendezvousServer::Impl {
       const auto found = sessions_.find(id);
       if (found == sessions_.end()) continue;
       found->second->send(to_message(order));
-      if (order.kind == Order::Kind::kFinish) told_.insert(id);
+      if (order.kind == Order::Kind::kFinish) informed_.insert(id);
     }
     if (!coordinator_.finished()) return;
     if (!std::exchange(finished_, true)) promised_.set_value(coordinator_.result());
-    const bool all_gone = std::ranges::none_of(told_, [this](int id) { return sessions_.contains(id); });
-    if (all_gone && !std::exchange(farewell_said_, true)) farewell_.set_value();
+    const bool all_gone = std::ranges::none_of(informed_, [this](int id) { return sessions_.contains(id); });
+    if (all_gone && !std::exchange(all_left_noted_, true)) all_left_.set_value();
   }
 
   const ServerPlan plan_;
@@ -238,14 +240,14 @@ class RendezvousServer::Impl {
   asio::steady_timer timer_, pause_;
   bool full_ = false;
   std::map<int, std::shared_ptr<Session>> sessions_;
-  std::deque<int> strangers_;  // the oldest first; some may be known by now
-  size_t most_strangers_ = kMostStrangers;
+  std::deque<int> unknown_peers_;  // the oldest first; some may be known by now
+  size_t most_unknown_peers_ = kMostUnknownPeers;
   const std::string leader_key_ = random_token();
-  std::set<int> told_;  // that the run is over
+  std::set<int> informed_;  // that the run is over
   int last_id_ = 0;
-  bool finished_ = false, farewell_said_ = false;
+  bool finished_ = false, all_left_noted_ = false;
   std::promise<LaunchResult> promised_;
-  std::promise<void> farewell_;
+  std::promise<void> all_left_;
   std::shared_future<LaunchResult> result_;
   std::thread thread_;
 };
@@ -261,6 +263,6 @@ const std::string& RendezvousServer::leader_key() const { return impl_->leader_k
 
 std::optional<LaunchResult> RendezvousServer::result() const { return impl_->result(); }
 
-void RendezvousServer::wait_for_farewells() { impl_->wait_for_farewells(); }
+void RendezvousServer::wait_for_disconnects() { impl_->wait_for_disconnects(); }
 
 }  // namespace ddprun

@@ -39,12 +39,12 @@ class RendezvousServer {
   // Returns what the local launcher shows when it joins as the first node (NodeInfo). Nobody else knows it.
   const std::string& leader_key() const;
 
-  // Returns how the run ended, for the local launcher once it has been told, or has stopped waiting; then there may be
+  // Returns how the run ended, for the local launcher once it knows, or has stopped waiting; then there may be
   // nothing.
   std::optional<LaunchResult> result() const;
 
-  // Waits, at most a second, until the other launchers have been told too.
-  void wait_for_farewells();
+  // Waits, at most a second, until the other launchers know too, and have left.
+  void wait_for_disconnects();
 
  private:
   class Impl;

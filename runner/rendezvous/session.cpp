@@ -13,7 +13,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::seconds kHandshakeTime{10};  // a stranger that says nothing is dropped
+constexpr std::chrono::seconds kHandshakeTime{10};  // an unknown peer that says nothing is dropped
 constexpr size_t kHandshakeBytes = 16 << 10;        // and so is one that says too much
 
 }  // namespace

@@ -37,7 +37,7 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer patience_;  // for the handshake
   TlsChannel channel_;
-  size_t heard_ = 0;  // bytes from a stranger
+  size_t heard_ = 0;  // bytes from an unknown peer
   Take take_;
   Closed closed_;
   MessageReader reader_;

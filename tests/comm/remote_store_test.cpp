@@ -57,8 +57,8 @@ TEST_F(RemoteStore, TorchrunsStoreHandsOnTheTokenWithoutWhichNobodyJoins) {
   c10d::TCPStoreOptions options{.port = 0, .isServer = true, .numWorkers = 1, .waitWorkers = false};
   const c10d::TCPStore agents("127.0.0.1", options);
   Placement placement{.host = "127.0.0.1", .port = agents.getPort(), .job_id = "job"};
-  publish_meeting(placement, {{"127.0.0.1", server_.port()}, secret_.token});
-  const auto found = find_meeting(placement, 60);
+  publish_server(placement, {{"127.0.0.1", server_.port()}, secret_.token});
+  const auto found = find_server(placement, 60);
   EXPECT_EQ(found.endpoint.port, server_.port());
   const auto open = [&](const std::string& token) {
     return Connection::open(found.endpoint, {secret_.id, token}, Connection::Clock::now() + std::chrono::seconds(60));

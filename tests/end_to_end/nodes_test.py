@@ -106,9 +106,9 @@ class Mistakes(NodesTest):
         self.assertEqual(self.launch(0, 2, f"launch.token_file={token}").wait(WITHIN), 2)
         token.chmod(0o600)
         first = self.launch(0, 2, f"launch.token_file={token}")
-        stranger = self.launch(1, 2, env={"DDPRUN_TOKEN": "guess"})
-        self.assertEqual(stranger.wait(WITHIN), 2)
-        self.assertIn("the token is not that of the first node", stranger.err())
+        peer = self.launch(1, 2, env={"DDPRUN_TOKEN": "guess"})
+        self.assertEqual(peer.wait(WITHIN), 2)
+        self.assertIn("the token is not that of the first node", peer.err())
         second = self.launch(1, 2, env={"DDPRUN_TOKEN": "secret"})
         self.assert_ends([first, second], 0, 0)
 

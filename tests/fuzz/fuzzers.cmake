@@ -6,10 +6,10 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
 endif()
 set(tensor_targets csv exported manifest npy safetensors shard training)
 
-foreach(room base config launch)
-  get_target_property(files ddprun_${room} SOURCES)
+foreach(module base config launch)
+  get_target_property(files ddprun_${module} SOURCES)
   list(FILTER files INCLUDE REGEX "^[a-z0-9_]+\\.cpp$")
-  list(TRANSFORM files PREPEND ${room}/)
+  list(TRANSFORM files PREPEND ${module}/)
   list(APPEND runner_files ${files})
 endforeach()
 list(APPEND runner_files

@@ -72,7 +72,7 @@ TEST(NodeMessages, AnOrderToStartArrivesAsItWas) {
   const StartOrder start{.attempt = 3,
                          .run_dir = "/scratch/\xff",
                          .mark = "1234",
-                         .keeper = "node1",
+                         .first_node = "node1",
                          .checkpoint = "step_00000005",
                          .node = 1,
                          .nodes = 2,
@@ -80,8 +80,8 @@ TEST(NodeMessages, AnOrderToStartArrivesAsItWas) {
                          .world_size = 8,
                          .experiment = {{"seed", "42"}}};
   const auto arrived = order(to_message({.kind = Order::Kind::kStart, .start = start})).start;
-  EXPECT_EQ(std::tie(arrived.attempt, arrived.run_dir, arrived.mark, arrived.keeper, arrived.checkpoint),
-            std::tie(start.attempt, start.run_dir, start.mark, start.keeper, start.checkpoint));
+  EXPECT_EQ(std::tie(arrived.attempt, arrived.run_dir, arrived.mark, arrived.first_node, arrived.checkpoint),
+            std::tie(start.attempt, start.run_dir, start.mark, start.first_node, start.checkpoint));
   EXPECT_EQ(std::tie(arrived.node, arrived.nodes, arrived.first_rank, arrived.world_size),
             std::tie(start.node, start.nodes, start.first_rank, start.world_size));
   EXPECT_EQ(arrived.experiment, start.experiment);

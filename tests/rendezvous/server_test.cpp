@@ -149,7 +149,7 @@ TEST(RendezvousServer, AKeyThatNeverComesIsAnErrorAndTheClientStaysUsable) {
   EXPECT_EQ(client.get({"never"}, kLong).front(), Bytes{3});
 }
 
-TEST(RendezvousServer, StrangersDoNotGetIn) {
+TEST(RendezvousServer, UnknownPeersDoNotGetIn) {
   RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   try {
     connect(server, {"run", "guess"});
@@ -162,9 +162,9 @@ TEST(RendezvousServer, StrangersDoNotGetIn) {
 TEST(RendezvousServer, SurvivesAnotherProtocol) {
   RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   {
-    auto stranger = connect(server);
-    stranger.send({{"steal", "keys"}});
-    EXPECT_THROW(stranger.receive(Connection::Clock::now() + kLong), ConnectionLost);
+    auto peer = connect(server);
+    peer.send({{"steal", "keys"}});
+    EXPECT_THROW(peer.receive(Connection::Clock::now() + kLong), ConnectionLost);
   }
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count("", kLong), 0);
@@ -196,7 +196,7 @@ void connect_to(const RendezvousServer& server, const UniqueFd& fd) {
 }
 
 // A client that knows nothing of the handshake: it sends these bytes, and waits for the connection's end.
-void send_as_a_stranger(const RendezvousServer& server, const std::string& bytes) {
+void send_as_an_unknown_peer(const RendezvousServer& server, const std::string& bytes) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   connect_to(server, fd);
   for (size_t sent = 0; sent < bytes.size();) {
@@ -209,14 +209,14 @@ void send_as_a_stranger(const RendezvousServer& server, const std::string& bytes
   }
 }
 
-TEST(RendezvousServer, SurvivesEveryKindOfStranger) {
+TEST(RendezvousServer, SurvivesEveryKindOfUnknownPeer) {
   RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  send_as_a_stranger(server, "GET / HTTP/1.1\r\n\r\n");
-  send_as_a_stranger(server,
-                     std::string("\x16\x03\x01\xff\xff", 5) + std::string(32 << 20, '\x91'));  // a record without end
+  send_as_an_unknown_peer(server, "GET / HTTP/1.1\r\n\r\n");
+  send_as_an_unknown_peer(
+      server, std::string("\x16\x03\x01\xff\xff", 5) + std::string(32 << 20, '\x91'));  // a record without end
   auto hello = TlsChannel(TlsChannel::Side::kClient, {"run", "token"}).take_outgoing();
   hello[hello.size() / 2] ^= 1;
-  send_as_a_stranger(server, hello);
+  send_as_an_unknown_peer(server, hello);
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count("", kLong), 0);
 }
@@ -256,17 +256,17 @@ TEST(RendezvousServer, OneWhoPassesForTheFirstNodeIsSentAway) {
   EXPECT_EQ(first.next_order().start.first_rank, 0);
 }
 
-// In a process of its own, whose hard limit nobody has to raise again. There are more strangers than it has files for
-// both their ends.
-TEST(RendezvousServer, StrangersTakeNoMoreThanAQuarterOfTheFiles) {
+// In a process of its own, whose hard limit nobody has to raise again. There are more unknown peers than it has files
+// for both their ends.
+TEST(RendezvousServer, UnknownPeersTakeNoMoreThanAQuarterOfTheFiles) {
   const auto in_is = [] {
     const rlimit few{256, 256};
     ::setrlimit(RLIMIT_NOFILE, &few);
     RendezvousServer server(plan(1), begin, [](bool, const std::string& text) { std::fputs(text.c_str(), stderr); });
-    std::vector<UniqueFd> strangers;
+    std::vector<UniqueFd> peers;
     for (int i = 0; i < 130; ++i) {
-      strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      connect_to(server, strangers.back());
+      peers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      connect_to(server, peers.back());
     }
     StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
     return client.count("", kLong) == 0;
@@ -274,19 +274,19 @@ TEST(RendezvousServer, StrangersTakeNoMoreThanAQuarterOfTheFiles) {
   EXPECT_EXIT(::_exit(in_is() ? 0 : 1), ::testing::ExitedWithCode(0), "^$");
 }
 
-TEST(RendezvousServer, ManyStrangersThatSayNothingKeepNobodyOut) {
+TEST(RendezvousServer, ManyUnknownPeersThatSayNothingKeepNobodyOut) {
   const FileLimit limit;
   FileLimit::set(4096);
   RendezvousServer server(plan(1), begin, [](bool, const std::string& text) { ADD_FAILURE() << text; });
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> peers;
   for (int i = 0; i < 600; ++i) {
-    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    connect_to(server, strangers.back());
+    peers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connect_to(server, peers.back());
   }
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count("", kLong), 0);
   char nothing = 0;
-  EXPECT_EQ(::recv(strangers.front().get(), &nothing, 1, 0), 0) << "the oldest is still there";
+  EXPECT_EQ(::recv(peers.front().get(), &nothing, 1, 0), 0) << "the oldest is still there";
 }
 
 TEST(RendezvousServer, TakesMoreWorkersThanTheSoftLimitOfOpenFiles) {

@@ -19,7 +19,7 @@ function predictionCards(table) {
   const letters = Math.max(...table.classes.map((name) => name.length));
   return element('div', {},
     element('p', {class: 'muted'},
-      `${whole(wrong)} of these ${whole(table.rows.length)} samples are mistaken; the surest mistakes come first.`),
+      `${whole(wrong)} of these ${whole(table.rows.length)} samples are misclassified; the surest mistakes come first.`),
     cardsOf(table.rows, kFirstCards, (row) => predictionCard(row, table.classes),
       {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`}));
 }

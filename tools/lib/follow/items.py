@@ -91,7 +91,7 @@ class Items:
         return new
 
     def made(self, make, lines):
-        """Returns the items of those lines that make one: the folder may be a stranger's."""
+        """Returns the items of those lines that make one: the folder may be somebody else's."""
         items = []
         for line in lines:
             try:

@@ -47,7 +47,7 @@ class SweepStudy:
         mine = self.sweep.identity(overrides)
         with self.place.lock():
             known, trials = self.study.user_attrs.get(SPEC), self.trials()
-            self.refuse_strangers(len(trials))
+            self.refuse_other_studies(len(trials))
             if known is None or not trials:
                 self.study.set_metric_names([self.sweep.metric.name])  # else a dashboard calls it Objective 0
                 return self.study.set_user_attr(SPEC, mine)
@@ -60,7 +60,7 @@ class SweepStudy:
                 f" could not be compared: begin another with --name, or remove {self.folder}"
             )
 
-    def refuse_strangers(self, count):
+    def refuse_other_studies(self, count):
         """Refuses runs in our folder that the study does not know: they have other values than we would give them."""
         strange = [path.name for path in sorted(self.folder.glob("trial_*")) if path.name >= trial_name(count)]
         if strange:

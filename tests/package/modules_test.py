@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A room of runner/ includes what its library links, and nothing else: the CMakeLists.txt are the plan of the house."""
+"""A module of runner/ includes what its library links, and nothing else: the CMakeLists.txt define the dependencies."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^#include "(\w+)/', re.MULTILINE)
 TOKEN = re.compile(r"\b(?:(PUBLIC|PRIVATE)|ddprun_(\w+))\b")
 
 
-def rooms_of(runner):
+def modules_of(runner):
     return {folder.name: folder for folder in sorted(runner.iterdir()) if (folder / "CMakeLists.txt").exists()}
 
 
@@ -19,8 +19,8 @@ def commands(file):
     return re.findall(r"^\s*(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.sub(r"#.*", "", file.read_text()), re.MULTILINE)
 
 
-def linked(folder, rooms):
-    """The rooms that the library of this one links: publicly, and at all."""
+def linked(folder, modules):
+    """The modules that the library of this one links: publicly, and at all."""
     public, all_of_them = set(), set()
     for command, arguments in commands(folder / "CMakeLists.txt"):
         if command != "ddprun_add_runner_library" or arguments.split()[0] != folder.name:
@@ -28,68 +28,68 @@ def linked(folder, rooms):
         way = "PUBLIC"
         for match in TOKEN.finditer(arguments):
             way = match[1] or way
-            if match[2] in rooms and match[2] != folder.name:
+            if match[2] in modules and match[2] != folder.name:
                 all_of_them.add(match[2])
                 public |= {match[2]} if way == "PUBLIC" else set()
     return public, all_of_them
 
 
-def linked_besides(file, rooms):
-    """The rooms that other targets link which a room's CMakeLists.txt makes of this file: the GPU backend."""
+def linked_besides(file, modules):
+    """The modules that other targets link which a module's CMakeLists.txt makes of this file: the GPU backend."""
     words = [a for c, a in commands(file.parent / "CMakeLists.txt")
              if c != "ddprun_add_runner_library" and re.search(rf"\b{re.escape(file.name)}\b", a)]
-    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(rooms)
+    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(modules)
 
 
-def linked_by_program(runner, rooms):
+def linked_by_program(runner, modules):
     """Those that the executable links, whose source is main.cpp."""
     words = [a for c, a in commands(runner / "CMakeLists.txt") if c == "target_link_libraries" and a.split()[0] == "ddprun"]
-    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(rooms)
+    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(modules)
 
 
-def included(files, runner, rooms):
-    """The rooms whose headers are included, each with a place."""
+def included(files, runner, modules):
+    """The modules whose headers are included, each with a place."""
     found = {}
     for file in files:
         text = file.read_text()
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
             found.setdefault(match[1], f"runner/{file.relative_to(runner)}:{line}")
-    return {room: place for room, place in found.items() if room in rooms}
+    return {module: place for module, place in found.items() if module in modules}
 
 
 def mistakes(runner):
-    rooms = rooms_of(runner)
+    modules = modules_of(runner)
     found = []
-    for name, folder in rooms.items():
-        others = set(rooms) - {name}
-        public, links = linked(folder, rooms)
+    for name, folder in modules.items():
+        others = set(modules) - {name}
+        public, links = linked(folder, modules)
         in_headers = included(sorted(folder.glob("*.h")), runner, others)
         includes = dict(in_headers)
         for file in sorted([*folder.glob("*.cpp"), *folder.glob("*.cu")]):
-            besides = linked_besides(file, rooms)
-            for room, place in included([file], runner, others).items():
-                if room not in besides:
-                    includes.setdefault(room, place)
-        found += [f"{place} includes a header of {room}/, which ddprun_{name} does not link"
-                  for room, place in includes.items() if room not in links]
-        found += [f"{place}, a header, includes one of {room}/, which ddprun_{name} links as PRIVATE"
-                  for room, place in in_headers.items() if room in links - public]
-        found += [f"ddprun_{name} links ddprun_{room}, of which it includes nothing" for room in sorted(links - set(includes))]
-    program = linked_by_program(runner, rooms)
-    found += [f"{place} includes a header of {room}/, which ddprun does not link"
-              for room, place in included(sorted(runner.glob("*.cpp")), runner, rooms).items() if room not in program]
+            besides = linked_besides(file, modules)
+            for module, place in included([file], runner, others).items():
+                if module not in besides:
+                    includes.setdefault(module, place)
+        found += [f"{place} includes a header of {module}/, which ddprun_{name} does not link"
+                  for module, place in includes.items() if module not in links]
+        found += [f"{place}, a header, includes one of {module}/, which ddprun_{name} links as PRIVATE"
+                  for module, place in in_headers.items() if module in links - public]
+        found += [f"ddprun_{name} links ddprun_{module}, of which it includes nothing" for module in sorted(links - set(includes))]
+    program = linked_by_program(runner, modules)
+    found += [f"{place} includes a header of {module}/, which ddprun does not link"
+              for module, place in included(sorted(runner.glob("*.cpp")), runner, modules).items() if module not in program]
     return found
 
 
-def floors(runner):
-    """Rooms by the floor that they stand on: above all that they link. Raises RecursionError for a circle."""
-    rooms = rooms_of(runner)
+def levels(runner):
+    """Modules by their level: above all that they link. Raises RecursionError for a circle."""
+    modules = modules_of(runner)
 
-    def floor(name):
-        return 1 + max((floor(room) for room in linked(rooms[name], rooms)[1]), default=-1)
+    def level(name):
+        return 1 + max((level(module) for module in linked(modules[name], modules)[1]), default=-1)
 
-    return {name: floor(name) for name in rooms}
+    return {name: level(name) for name in modules}
 
 
 COMMENT = re.compile(r"""//[^\n]*|'(?:\\.|[^'\\\n])'|"(?:\\.|[^"\\\n])*\"""")
@@ -147,7 +147,7 @@ def plugins_named(runner, plugins):
     return found
 
 
-class RoomsTest(unittest.TestCase):
+class ModulesTest(unittest.TestCase):
     def test_the_runner_names_no_plugin(self):
         self.assertEqual(plugins_named(RUNNER, RUNNER.parent / "plugins"), [])
 
@@ -173,19 +173,19 @@ class RoomsTest(unittest.TestCase):
                 (runner / name).write_text(content)
             self.assertEqual(names_without_header(runner, runner / "sdk"), ["runner/bad.cpp names kDone without a.h"])
 
-    def test_a_room_includes_what_it_links(self):
+    def test_a_module_includes_what_it_links(self):
         self.assertEqual(mistakes(RUNNER), [])
 
-    def test_no_room_stands_above_itself(self):
-        self.assertEqual(floors(RUNNER)["base"], 0)
+    def test_no_module_depends_on_itself(self):
+        self.assertEqual(levels(RUNNER)["base"], 0)
 
     def planted(self, **files):
-        """What is wrong with a house of these files; a room's links are the text of its name."""
+        """What is wrong with a tree of these files; a module's links are the text of its name."""
         with tempfile.TemporaryDirectory() as folder:
             runner = pathlib.Path(folder)
-            for room, links in {"base": "", "cli": "LINK PUBLIC ddprun_base", **files.pop("links", {})}.items():
-                (runner / room).mkdir()
-                (runner / room / "CMakeLists.txt").write_text(f"ddprun_add_runner_library({room} SOURCES x.cpp {links})\n")
+            for module, links in {"base": "", "cli": "LINK PUBLIC ddprun_base", **files.pop("links", {})}.items():
+                (runner / module).mkdir()
+                (runner / module / "CMakeLists.txt").write_text(f"ddprun_add_runner_library({module} SOURCES x.cpp {links})\n")
             (runner / "CMakeLists.txt").write_text("target_link_libraries(ddprun PRIVATE ddprun_cli)\n")
             (runner / "cli/verb.cpp").write_text('#include "base/log.h"\n')
             for name, text in files.pop("files").items():

@@ -47,7 +47,7 @@ def listening(pids):
     return found
 
 
-class Strangers:
+class UnknownPeers:
     """Some of each kind: who says nothing, who leaves at once, who speaks nonsense, who stops in the middle of a word, and who says
     a word as slowly as can be, a byte at a time. They stay until they are closed, or sent away."""
 
@@ -55,30 +55,30 @@ class Strangers:
         numbers = random.Random(seed)
         self.sockets = []
         for number in range(count):
-            stranger = socket.create_connection(place, timeout=10)
-            self.sockets.append(stranger)
+            peer = socket.create_connection(place, timeout=10)
+            self.sockets.append(peer)
             try:
                 if number % 5 == 1:
-                    stranger.close()
+                    peer.close()
                 elif number % 5 == 2:
-                    stranger.sendall(numbers.randbytes(numbers.randrange(1, 5000)))
+                    peer.sendall(numbers.randbytes(numbers.randrange(1, 5000)))
                 elif number % 5 == 3:
-                    stranger.sendall(b"\x16")  # how a TLS connection begins
+                    peer.sendall(b"\x16")  # how a TLS connection begins
                 elif number % 5 == 4:
-                    threading.Thread(target=self.say_slowly, args=[stranger], daemon=True).start()
+                    threading.Thread(target=self.say_slowly, args=[peer], daemon=True).start()
             except OSError:  # sent away already
                 pass
 
     @staticmethod
-    def say_slowly(stranger):
+    def say_slowly(peer):
         """A record of TLS that would be complete after an hour."""
         try:
             for byte in b"\x16\x03\x01\x40\x00" + bytes(1 << 14):
-                stranger.sendall(bytes([byte]))
+                peer.sendall(bytes([byte]))
                 time.sleep(0.2)
         except OSError:  # sent away, or closed
             pass
 
     def close(self):
-        for stranger in self.sockets:
-            stranger.close()
+        for peer in self.sockets:
+            peer.close()

@@ -4,7 +4,7 @@
 import unittest
 
 from command import SMALL, CommandTest, Gate, differences, free_port
-from strangers import Strangers, listening
+from unknown_peers import UnknownPeers, listening
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32"]
 
@@ -18,7 +18,7 @@ class KnockedAt(CommandTest):
         return launchers, gate, listening(self.processes())
 
     def knock(self, place, count):
-        self.addCleanup(Strangers(place, count).close)
+        self.addCleanup(UnknownPeers(place, count).close)
 
     def end(self, launchers, gate):
         gate.open()

@@ -86,10 +86,10 @@ void require_its_ddprun(const CheckpointInfo& checkpoint) {
   if (is_later(checkpoint))
     throw UserError(
         versions_of(checkpoint) +
-        ", which may not know all that a run needs to go on as if it had never stopped: resume with ddprun " +
+        ", which may not know all that a run needs to continue as if it had never stopped: resume with ddprun " +
         checkpoint.ddprun + ", or start a new run from its weights with pretrained.file=" + checkpoint.path.string());
   if (release_of(checkpoint.ddprun) < release_of(DDPRUN_VERSION))
-    log::warn(versions_of(checkpoint) + ": the run goes on with what has changed since (CHANGELOG.md)");
+    log::warn(versions_of(checkpoint) + ": the run continues with what has changed since (CHANGELOG.md)");
 }
 
 void require_its_torch(const CheckpointInfo& checkpoint) {

@@ -21,7 +21,7 @@ sigset_t mask_at_start;
 }  // namespace
 
 void end_unbegun(int signal) noexcept {
-  constexpr std::string_view kText = "ddprun: asked to stop before the run had begun\n";
+  constexpr std::string_view kText = "ddprun: asked to stop before the run had started\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
   const bool to_be_run_again = std::ranges::find(kStopSignals, signal) != kStopSignals.end();
   for (;;)  // _exit() is for the plugin whose hook this may have come into

@@ -187,7 +187,7 @@ void add_schema(CLI::App& schema, Arguments& arguments) {
       .add_option("--group", arguments.group,
                   "describe the files of a group that `defaults:` names: model, optimizer, trainer, logger ...")
       ->type_name("GROUP");
-  add_out(schema, arguments, "the file to write, or to write anew; standard output by default");
+  add_out(schema, arguments, "the file to write, or to replace; standard output by default");
   add_build(schema, arguments);
 }
 

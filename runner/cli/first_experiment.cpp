@@ -40,7 +40,7 @@ bool are_images(const DataSpec& spec) {
 const char* template_for_values(const std::vector<int64_t>& target_shape) {
   if (target_shape.size() > 1)
     throw UserError("targets of " + shape_text(target_shape) +
-                    " values: no model that comes with ddprun predicts them; docs/plugins.md tells how to write one");
+                    " values: no model that comes with ddprun predicts them; docs/plugins.md says how to write one");
   return kValuesExperiment;
 }
 

@@ -61,7 +61,7 @@ std::vector<FoundData> ask(const std::vector<PluginInfo>& datasets, const FoundF
 std::string known_text(const std::vector<PluginInfo>& datasets) {
   std::string text = "expected data for one of these datasets:";
   for (const auto& dataset : datasets) text += "\n  " + dataset.name + ": " + dataset.help;
-  return text + "\ndocs/experiments.md tells how to bring other data, such as a table of numbers";
+  return text + "\ndocs/experiments.md says how to bring other data, such as a table of numbers";
 }
 
 [[noreturn]] void refuse(const FoundFiles& found, const std::vector<PluginInfo>& datasets) {

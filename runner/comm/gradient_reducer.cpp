@@ -22,7 +22,7 @@ namespace ddprun {
 
 static_assert(TORCH_VERSION_MAJOR == 2 &&
                   (TORCH_VERSION_MINOR == 11 || TORCH_VERSION_MINOR == 14 || TORCH_VERSION_MINOR == 15),
-              "c10d::Reducer is private to LibTorch: read its constructor anew for this release");
+              "c10d::Reducer is private to LibTorch: read its constructor again for this release");
 
 namespace {
 

@@ -198,7 +198,7 @@ struct PretrainedConfig {
   std::string file_place;  // "mnist.yaml:7:12: pretrained.file: "
   std::vector<Rename> rename;
   std::string rename_place;
-  NamePatterns skip;    // begun anew
+  NamePatterns skip;    // new
   NamePatterns freeze;  // not trained
   std::vector<Unfreeze> unfreeze;
   double layer_decay = 1;  // the lr of a layer is that of the one after it times this

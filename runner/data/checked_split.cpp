@@ -77,13 +77,13 @@ void CheckedSplit::check(const Batch& batch, std::span<const int64_t> asked) con
 
 void CheckedSplit::check(const ImageStore& images) const {
   if (images.size() != size_)
-    broken(split_, "images() lends ", images.size(), " images, but size() promises ", size_, " samples");
+    broken(split_, "images() provides ", images.size(), " images, but size() promises ", size_, " samples");
   if (images.size() > 0 && images.shape() != spec_.sample_shape)
-    broken(split_, "images() lends images of ", at::IntArrayRef(images.shape()), ", but spec() promises samples of ",
+    broken(split_, "images() provides images of ", at::IntArrayRef(images.shape()), ", but spec() promises samples of ",
            at::IntArrayRef(spec_.sample_shape));
   if (spec_.classes > 0) check_labels(images.labels());
   if (!spec_.extras.empty())
-    broken(split_, "images() lends images, which have no extras, but spec() promises ", check::names_of(spec_.extras),
+    broken(split_, "images() provides images, which have no extras, but spec() promises ", check::names_of(spec_.extras),
            "; leave images() out");
 }
 

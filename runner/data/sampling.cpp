@@ -77,7 +77,7 @@ EpochOrder balanced_order(const Dataset& dataset, uint64_t seed) {
   const auto labels = known_labels(dataset, Split::kTrain);
   if (spec.classes == 0 || !labels.defined() || labels.dim() != 1)
     throw UserError(
-        "balance: class needs the class of each sample, which this dataset does not tell without reading all of them; "
+        "balance: class needs the class of each sample, which this dataset does not know without reading all of them; "
         "give a weight for each: {weights: FILE}");
   std::vector<int64_t> classes(labels.const_data_ptr<int64_t>(), labels.const_data_ptr<int64_t>() + labels.numel());
   std::vector<int64_t> counts(static_cast<size_t>(spec.classes));

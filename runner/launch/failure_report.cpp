@@ -141,7 +141,7 @@ LaunchResult judge_without_failure(const std::vector<WorkerEnd>& ends, int stop_
   const bool to_be_run_again = !begun && std::ranges::find(kStopSignals, stop_signal) != kStopSignals.end();
   result.exit_code = to_be_run_again ? kExitPreempted : kExitSignalBase + (stop_signal != 0 ? stop_signal : SIGKILL);
   result.report = name_ranks(unsaved) + (begun ? " did not save before the end; the last checkpoint is an earlier one\n"
-                                               : " had not begun to train before the end; run it again\n");
+                                               : " had not started to train before the end; run it again\n");
   return result;
 }
 

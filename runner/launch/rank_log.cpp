@@ -138,7 +138,7 @@ void LogFile::tell_failure() {
   if (writer_->failure.empty() || std::exchange(told_, true)) return;
   const std::string cause = writer_->failure;
   lock.unlock();
-  warn_("cannot write " + path_.string() + ": " + cause + "; the run goes on, this log has gaps");
+  warn_("cannot write " + path_.string() + ": " + cause + "; the run continues, this log has gaps");
 }
 
 void LineCutter::feed(std::string_view text, const Take& take) {

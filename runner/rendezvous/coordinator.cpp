@@ -342,7 +342,7 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
 void Coordinator::restart(double pause_seconds, Time now) {
   for (const auto& [id, node] : nodes_) {
     if (node.leaving && !node.lost)
-      send_order(id, {.exit_code = kExitPreempted, .text = "this node has left; the run goes on without it"});
+      send_order(id, {.exit_code = kExitPreempted, .text = "this node has left; the run continues without it"});
   }
   std::erase_if(nodes_, [](const auto& entry) { return entry.second.lost || entry.second.leaving; });
   for (auto& [id, node] : nodes_) node = {.info = node.info};

@@ -205,7 +205,7 @@ class Loading {
     }
     auto patterns = config_.skip.patterns;
     std::ranges::copy(patterns_for(problems_, {fitting.begin(), fitting.end()}), std::back_inserter(patterns));
-    return "If these are to begin anew: pretrained.skip: " + listed(patterns);
+    return "If these are to start from new values: pretrained.skip: " + listed(patterns);
   }
 
   const PretrainedConfig& config_;
@@ -238,7 +238,7 @@ std::string LoadedWeights::text(const std::string& file) const {
   auto text = log::text(loaded, loaded == 1 ? " tensor" : " tensors", " loaded from ",
                         std::filesystem::path(file).filename().string());
   if (!converted.empty()) text += " (" + converted + ")";
-  text += anew.empty() ? ", none begun anew" : log::text(", ", anew.size(), " begun anew: ", first_names(anew));
+  text += anew.empty() ? ", none new" : log::text(", ", anew.size(), " new: ", first_names(anew));
   return text + (unused.empty() ? "" : log::text("; not used: ", first_names(unused)));
 }
 

@@ -20,7 +20,7 @@ struct LoadedWeights {
   std::vector<std::string> unused;  // those of the file named by it
   std::string converted;            // "float16 to float32", if types differ; empty: none did
 
-  // Returns "60 tensors loaded from resnet.safetensors (bfloat16 to float32), 2 begun anew: fc.weight, fc.bias".
+  // Returns "60 tensors loaded from resnet.safetensors (bfloat16 to float32), 2 new: fc.weight, fc.bias".
   std::string text(const std::string& file) const;
 };
 

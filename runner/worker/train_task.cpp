@@ -236,7 +236,7 @@ class TrainTask final : public WorkerTask {
       throw UserError(log::text(changed.front(), ": the run has ended its training after ", steps,
                                 " steps, so that nothing would be trained with it",
                                 changed.size() > 1 ? log::text(" (nor with ", changed.size() - 1, " more)") : "",
-                                "; leave it out, or let the run go on, too (trainer.max_epochs, trainer.max_steps)"));
+                                "; leave it out, or let the run continue, too (trainer.max_epochs, trainer.max_steps)"));
     log::info(log::text("the run has ended its training after ", steps, " steps: it is only tested again"));
   }
 
@@ -329,7 +329,7 @@ class TrainTask final : public WorkerTask {
     try {
       if (step > 0) before = read_data_form(run_dir);
     } catch (const UserError& error) {
-      log::warn(std::string(error.what()) + "; it is written anew");
+      log::warn(std::string(error.what()) + "; it is rewritten");
     }
     if (before) tell_of_changed_data(changes_since(*before, *form), step);
     if (step > 0) warn_of_other_files(run_dir, runtime_.experiment.config);
@@ -341,7 +341,7 @@ class TrainTask final : public WorkerTask {
     if (changes.empty()) return;
     log::warn(
         log::text("dataset: the data are not those that the run has seen up to step ", step, ": ", changes,
-                  ". It goes on with what is there now; to train on the same, put the former data back and resume "
+                  ". It continues with what is there now; to train on the same, put the former data back and resume "
                   "from the checkpoint of step ",
                   step, " (checkpoint.keep), or start a new run"));
     loggers_->event({.time = wall_seconds(), .epoch = 0, .step = step, .kind = "data", .text = "changed: " + changes});

@@ -69,7 +69,7 @@ void ImageAugmentation::read(Options& options) {
                                 "padding is black, or the image mirrored at its edge") == "reflect";
   flip = options.get<bool>("flip", flip, "swap left and right in half of the training images");
   flip_alternates = options.choose("flip_mode", flip_alternates ? "alternating" : "random", {"random", "alternating"},
-                                   "drawn anew in each epoch, or swapped in every second one") == "alternating";
+                                   "drawn again in each epoch, or swapped in every second one") == "alternating";
   if (crop_reflect && crop_padding == 0 && options.has("crop_mode"))
     options.reject("crop_mode", "has no effect without crop_padding");
   if (flip_alternates && !flip && options.has("flip_mode")) options.reject("flip_mode", "has no effect without flip");

@@ -44,7 +44,7 @@ TEST(EarlySignals, EndTheProgramUnbegun) {
         const EarlySignals early;
         ::kill(::getpid(), SIGTERM);
       },
-      ::testing::ExitedWithCode(75), "asked to stop before the run had begun");
+      ::testing::ExitedWithCode(75), "asked to stop before the run had started");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A power cut at each moment of a sweep: the study is whole, knows every trial's folder, and has of a trial that is done the value that
-its rows tell; the same command goes on with it to the end of the sweep that nobody disturbed."""
+its rows tell; the same command continues it to the end of the sweep that nobody disturbed."""
 
 import pathlib
 import shutil

@@ -156,8 +156,8 @@ TEST(CheckedSplit, HoldsLentImages) {
   };
   EXPECT_EQ(problem(lent({0, 1, 2})), "");
   EXPECT_THAT(problem(lent({0, 1, 3})), HasSubstr("sample 2 has the class 3"));
-  EXPECT_THAT(problem(lent({0, 1})), HasSubstr("lends 2 images, but size() promises 3"));
-  EXPECT_THAT(problem(lent({0, 1, 2}, 4)), HasSubstr("lends images of [1, 1, 4]"));
+  EXPECT_THAT(problem(lent({0, 1})), HasSubstr("provides 2 images, but size() promises 3"));
+  EXPECT_THAT(problem(lent({0, 1, 2}, 4)), HasSubstr("provides images of [1, 1, 4]"));
 }
 
 // Forgets a sample in training.

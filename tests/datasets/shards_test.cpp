@@ -109,7 +109,7 @@ TEST_F(Shards, TheIndexIsKeptUntilTheShardHasAnotherSize) {
 TEST_F(Shards, OfAShardWrittenAnewWithTheSameSizeTheNewClassesAreRead) {
   EXPECT_EQ(list(labelled("1")).of(Split::kTrain)[1].label, 1);
   EXPECT_EQ(list(labelled("2")).of(Split::kTrain)[1].label, 2);
-  EXPECT_THAT(told_, HasSubstr("train-000000.tar.index is made anew: the shard was changed after it"));
+  EXPECT_THAT(told_, HasSubstr("train-000000.tar.index is rebuilt: the shard was changed after it"));
 }
 
 TEST_F(Shards, NotEvenTheSameTimeMakesAnIndexOfOtherMembersBelieved) {

@@ -193,7 +193,7 @@ class ExportNetwork(CommandTest):
         self.write_data((1, 16, 16))
         self.train("model=mlp")
         self.assertIn("expected .pt or .safetensors (weights), .ts, .pt2 or .onnx", self.refuse("run", "--out", "m.tflite"))
-        self.assertIn("the dataset tensors lends no images as bytes", self.refuse("run", "--raw", "--out", "m.ts"))
+        self.assertIn("the dataset tensors does not provide images as bytes", self.refuse("run", "--raw", "--out", "m.ts"))
         self.assertIn("--raw is for files that hold the network", self.refuse("run", "--raw", "--out", "m.pt"))
         nowhere = self.refuse("run", "--out", "m.pt2", env={"DDPRUN_PYTHON": "/nowhere/python"})
         self.assertIn("/nowhere/python: there is no such program. Without Python there are --out m.ts", nowhere)

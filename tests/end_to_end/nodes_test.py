@@ -254,7 +254,7 @@ class Ends(NodesTest):
         gate.wait(first)
         second.send(signal.SIGTERM)
         self.assert_ends([first, second], 0, 75)
-        self.assertIn("the run goes on without it", second.err())
+        self.assertIn("the run continues without it", second.err())
         for launcher in (first, second):
             self.assertNotIn("ddprun resume", launcher.text())
         ended = summary(self.run_dir)

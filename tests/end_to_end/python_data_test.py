@@ -175,7 +175,7 @@ class PythonData(CommandTest):
                 code = running.wait(20)
                 if "run.dir=none" in words:
                     self.assertEqual(code, 75, running.text())
-                    self.assertIn("had not begun to train before the end; run it again", running.err())
+                    self.assertIn("had not started to train before the end; run it again", running.err())
                 self.assert_nothing_left()
                 (self.folder / "wanted").unlink()
 

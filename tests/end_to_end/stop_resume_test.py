@@ -114,7 +114,7 @@ class StopAndResume(CommandTest):
                 connection, _ = mirror.accept()  # of one who will never have an answer
                 running.send(number)
                 self.assertEqual(running.wait(), 75, running.text())
-                self.assertIn("ddprun: asked to stop before the run had begun", running.err())
+                self.assertIn("ddprun: asked to stop before the run had started", running.err())
                 self.assertFalse(self.run_folder.exists())
                 self.assert_nothing_left()
                 connection.close()
@@ -178,7 +178,7 @@ class StopAndResume(CommandTest):
         self.wait_until(lambda: "which another process has locked" in running.err(), "its word", running)
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(), 75)
-        self.assertIn("asked to stop before the run had begun", running.err())
+        self.assertIn("asked to stop before the run had started", running.err())
         os.close(checkpoint)
         self.ddprun("resume", "run", "trainer.max_epochs=2")
 

@@ -76,7 +76,7 @@ TEST(FailureReport, AStopBeforeAnyRankTrainsLosesNothing) {
   loading.stall = Stall{.activity = Activity::kStarting};
   training.stall = Stall{.activity = Activity::kLoadingData};
   EXPECT_EQ(judge({loading}, SIGTERM).exit_code, kExitPreempted);
-  EXPECT_EQ(judge({loading}, SIGTERM).report, "rank 0 had not begun to train before the end; run it again\n");
+  EXPECT_EQ(judge({loading}, SIGTERM).report, "rank 0 had not started to train before the end; run it again\n");
   EXPECT_EQ(judge({loading}, SIGINT).exit_code, 128 + SIGINT);
   EXPECT_EQ(judge({loading, training}, SIGTERM).exit_code, 128 + SIGTERM);
 }

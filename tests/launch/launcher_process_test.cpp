@@ -101,7 +101,7 @@ TEST(LauncherProcess, WorkersThatWereStartingHaveLostNothing) {
   launcher.send(SIGTERM);
   const auto end = launcher.wait();
   EXPECT_EQ(end.exit_code, 75);
-  EXPECT_THAT(end.err, HasSubstr("rank 0 had not begun to train before the end; run it again"));
+  EXPECT_THAT(end.err, HasSubstr("rank 0 had not started to train before the end; run it again"));
 }
 
 TEST(LauncherProcess, HangupThatIsIgnoredStaysIgnored) {

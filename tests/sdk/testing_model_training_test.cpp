@@ -64,7 +64,7 @@ class NamedByACounter : public Net {
 TEST(ModelState, IsAllThatPredictionsDependOn) {
   EXPECT_THAT(state_round_trip(test_of<WithAMemoryOfItsOwn>()),
               AllOf(HasSubstr("in no checkpoint"), HasSubstr("register_buffer()")));
-  EXPECT_THAT(state_round_trip(test_of<NamedByACounter>()), HasSubstr("made anew, the model has no tensor buffer"));
+  EXPECT_THAT(state_round_trip(test_of<NamedByACounter>()), HasSubstr("made again, the model has no tensor buffer"));
 }
 
 // --- ranks

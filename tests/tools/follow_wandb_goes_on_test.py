@@ -143,7 +143,7 @@ class Live(FollowTest):
         self.assertIn("is followed already", refused.err())
         follower.send(signal.SIGINT)
         self.assertEqual(follower.wait(), 0, follower.text())
-        self.assertIn("1 rows sent; the run goes on", follower.err())
+        self.assertIn("1 rows sent; the run continues", follower.err())
         self.append("metrics", [metrics_line(2, loss=2)])
         self.assert_rows_arrived(self.sent(), [metrics_line(1, loss=1), metrics_line(2, loss=2)])
 

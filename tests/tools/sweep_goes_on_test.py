@@ -142,7 +142,7 @@ class GoesOn(MadeTest):
     def test_killed_with_its_trials_which_are_resumed(self):
         self.kill_with_two_trials()
         again = self.swept(*self.words)
-        self.assertIn("trial_0000  goes on: x=1 y=0.25", again.err())
+        self.assertIn("trial_0000  continues: x=1 y=0.25", again.err())
         self.assert_done([f"trial_000{i}" for i in (0, 0, 1, 1, 2, 3, 4, 5)])
 
     def test_trials_that_ended_while_nobody_looked_are_not_run_again(self):
@@ -201,7 +201,7 @@ class BadInput(MadeTest):
         with sqlite3.connect(file, isolation_level=None) as other:
             other.execute("BEGIN EXCLUSIVE")
             told = self.swept("sweep.yaml", "--storage", f"sqlite:///{file}?timeout=0.1", code=2).err()
-            self.assertIn("is locked by another program; end it, or wait for it: the same command goes on", told)
+            self.assertIn("is locked by another program; end it, or wait for it: the same command continues", told)
             other.execute("ROLLBACK")
             other.execute("UPDATE alembic_version SET version_num = 'v99.0.0.a'")
             other.execute("UPDATE version_info SET schema_version = 99")

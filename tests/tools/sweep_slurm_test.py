@@ -40,7 +40,7 @@ class Array(SweepTest):
         self.wait_until(lambda: len(self.begun()) == 4, "four trials")
         self.cluster.run("scancel", "--signal=TERM", "--batch", f"{job}_0", check=True)
         said = self.out / f"slurm-{job}_0.out"
-        self.wait_until(lambda: "the same command goes on with it" in said.read_text(), "the end of the first job")
+        self.wait_until(lambda: "the same command continues it" in said.read_text(), "the end of the first job")
         self.gate.touch()
         url = self.server.url().replace("postgresql:", "postgresql+psycopg:")
         self.wait_until(lambda: self.states(storage=url) == [State.COMPLETE] * 12, "all trials")

@@ -95,7 +95,7 @@ class Shared(SweepTest):
         running = self.begin()
         self.wait_until(lambda: len(self.begun()) == 2, "two trials", running)
         self.server.stop()
-        self.wait_until(lambda: "the trials go on, and it is asked again" in running.err(), "the complaint", running)
+        self.wait_until(lambda: "the trials continue, and it is asked again" in running.err(), "the complaint", running)
         self.gate.touch()
         self.server.start()
         self.assertEqual(running.wait(), 0, running.text())

@@ -58,7 +58,7 @@ TEST(PretrainedWeights, AreCopiedByNameAfterEachRenaming) {
   const auto done = load_pretrained(*model, with, prefixed);
   EXPECT_EQ(done.loaded, 4);
   EXPECT_TRUE(torch::equal(model->named_parameters()["output.bias"], saved().at("output.bias")));
-  EXPECT_EQ(done.text(with.file), "4 tensors loaded from w.safetensors, none begun anew");
+  EXPECT_EQ(done.text(with.file), "4 tensors loaded from w.safetensors, none new");
 }
 
 TEST(PretrainedWeights, BeginAnewWhereSkipSaysSoEvenIfTheyFit) {
@@ -88,7 +88,7 @@ TEST(PretrainedWeights, WithOneThatDoesNotFitChangeNothingAndNameAllAndTheLineTo
   EXPECT_THAT(text, HasSubstr("\n  output.weight is [5, 16] in the file and [3, 16] in the model"));
   EXPECT_THAT(text, HasSubstr("\n  output.bias is int64 in the file and float32 in the model"));
   EXPECT_THAT(text, HasSubstr("\n  the model has no gate.weight, [2] in the file"));
-  EXPECT_THAT(text, HasSubstr("\nIf these are to begin anew: pretrained.skip: [gate.*, hidden.bias, output.*]"));
+  EXPECT_THAT(text, HasSubstr("\nIf these are to start from new values: pretrained.skip: [gate.*, hidden.bias, output.*]"));
   const auto model = toy();
   const auto before = model->named_parameters()["hidden.weight"].detach().clone();
   error_of([&] { load_pretrained(*model, config(), tensors); });

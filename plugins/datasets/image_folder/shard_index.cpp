@@ -139,7 +139,7 @@ bool is_of(const MappedFile& shard, const ShardIndex& index, Compare compare) {
   return true;
 }
 
-// What the file beside a shard is: its index, or the reason why it is made anew.
+// What the file beside a shard is: its index, or the reason why it is rebuilt.
 struct Found {
   std::optional<ShardIndex> index;
   std::string flaw;
@@ -171,7 +171,7 @@ ShardIndex index_for(const MappedFile& shard, Compare compare, const Progress& p
   if (fs::exists(index_of(shard.path), ignored)) {
     auto found = read_index(shard, mtime, compare);
     if (found.index) return std::move(*found.index);
-    progress(index_of(shard.path).string() + " is made anew: " + found.flaw, 0, 0);
+    progress(index_of(shard.path).string() + " is rebuilt: " + found.flaw, 0, 0);
   }
   auto index = read_members(shard);
   if (!writes) return index;

@@ -29,7 +29,7 @@ struct ShardIndex {
 enum class Compare { kSome, kAll };  // some, spread evenly
 
 // Returns the index of a shard: that beside it, if it is of a tar of this size and time with these members; otherwise
-// one that is made anew and, while `writes`, written. Where that cannot be it says so to `progress` and clears
+// one that is rebuilt and, while `writes`, written. Where that cannot be it says so to `progress` and clears
 // `writes`.
 //
 // Throws UserError with the shard, and the member where there is one, if it is cut short, compressed or no tar, if a

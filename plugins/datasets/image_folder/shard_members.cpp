@@ -105,7 +105,7 @@ class Indexer {
     const auto place = places_.find(target);
     if (place == places_.end())
       shard_.refuse(member.name + " is a hard link to " + target +
-                    ", which does not come before it; pack the files anew");
+                    ", which does not come before it; pack the files again");
     std::tie(member.offset, member.bytes) = place->second;
     add(member);
   }
@@ -226,7 +226,7 @@ void require_in_place(const MappedFile& shard, const Member& member, bool is_spa
                      size_in(header.substr(kSizeAt, kSizeBytes)) == member.bytes;
   if (plain && !is_sparse) return;
   shard.refuse(member.name +
-               " does not lie in one piece: it is stored as a sparse file. Pack the files anew, without "
+               " does not lie in one piece: it is stored as a sparse file. Pack the files again, without "
                "tar --sparse (-S)");
 }
 

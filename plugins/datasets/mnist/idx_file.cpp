@@ -105,7 +105,7 @@ IdxFile read_packed(const Path& path, IdxKind kind) {
   uint8_t beyond = 0;
   if (got < values) wrong_size(path, shape, kind, holds(size + got, size + values));
   if (file.read({&beyond, 1}) > 0)
-    wrong_size(path, shape, kind, "the file goes on: there is more than the header says");
+    wrong_size(path, shape, kind, "the file continues: there is more than the header says");
   if (file.cut_off()) throw UserError(path.string() + ": the end of the packed file is missing; replace the file");
   return {.path = path, .shape = shape, .bytes = {bytes, bytes.get()}};
 }

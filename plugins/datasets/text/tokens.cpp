@@ -72,9 +72,9 @@ class Tokens final : public ddprun::Dataset {
     }
     context_ = options.get<int64_t>("context", 128, "tokens per sample", {.min = 1, .max = 1 << 20});
     const auto dtype = options.choose("dtype", "auto", {"auto", "uint16", "uint32"},
-                                      "of a token; auto: as FILE.json or llm.c's header tells");
+                                      "of a token; auto: as FILE.json or llm.c's header says");
     form_.bits = dtype == "uint16" ? 16 : dtype == "uint32" ? 32 : 0;
-    form_.vocabulary = options.get<int64_t>("vocabulary", 0, "how many tokens there are; 0: as FILE.json tells",
+    form_.vocabulary = options.get<int64_t>("vocabulary", 0, "how many tokens there are; 0: as FILE.json says",
                                             {.min = 0, .max = 1LL << 32});
   }
 

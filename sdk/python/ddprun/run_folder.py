@@ -24,7 +24,7 @@ SHOWN_FILES = ("config.yaml", "overrides.txt", ".attempts", "environment.json", 
 
 
 def run(path):
-    """Returns the run in a folder: ddprun.run("outputs/mnist/latest"). It may be in progress, and is read anew by each call."""
+    """Returns the run in a folder: ddprun.run("outputs/mnist/latest"). It may be in progress, and is read again by each call."""
     found = Run(path)
     if place := found.kept_elsewhere():
         raise UserError(printable(f"{path} has only this node's logs of a run that is kept at {place}"))

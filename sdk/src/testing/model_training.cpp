@@ -84,7 +84,7 @@ void copy_state(const Model& from, const Model& to) {
   for (const auto& [name, value] : saved) {
     const auto found = target.find(name);
     if (found == target.end())
-      complain("made anew, the model has no tensor ", name, ": the names must not depend on chance or training");
+      complain("made again, the model has no tensor ", name, ": the names must not depend on chance or training");
     if (found->second.sizes() != value.sizes()) {
       complain("made again, the model has ", name, " of shape ", found->second.sizes(), ", trained it has ",
                value.sizes(), ": its size must not change, or a checkpoint does not fit");

@@ -21,7 +21,7 @@ std::string problem_of(const std::function<void()>& check) try {
 } catch (const Problem& problem) {
   return problem.what();
 } catch (...) {
-  return "the check could not go on: " + exception_text();
+  return "the check could not continue: " + exception_text();
 }
 
 std::vector<std::string> problems_of(const std::vector<NamedCheck>& checks) {

@@ -43,7 +43,7 @@ def check_module(module, inputs):
         if changed:
             raise UserError(
                 f"forward() changes {', '.join(changed.values())} in {'training' if training else 'evaluation'}, and the exported program "
-                "would go on with what the traced call found: buffers (register_buffer) hold numbers that change, torch.rand() draws, and "
+                "would keep what the traced call found: buffers (register_buffer) hold numbers that change, torch.rand() draws, and "
                 "modes and requires_grad are set before the training"
             )
     empty(caches)

@@ -65,7 +65,7 @@ def follow(followers, options):
             stopped.wait(options.poll)
     for follower in left:
         follower.leave()
-        say(f"{follower.run.path}: {follower.sent} rows sent; the run goes on, and calling it again goes on from here{odd(follower)}")
+        say(f"{follower.run.path}: {follower.sent} rows sent; the run continues, and calling it again continues from here{odd(follower)}")
 
 
 def check(options):
@@ -98,7 +98,7 @@ def main():
     try:
         follow(followers, options)
     except client.errors as error:
-        say(f"error: {options.to}: {first_line(error)}; calling it again goes on from here" + (f". {client.advice}" if client.advice else ""))
+        say(f"error: {options.to}: {first_line(error)}; calling it again continues from here" + (f". {client.advice}" if client.advice else ""))
         return 1
     return 0
 

@@ -79,7 +79,7 @@ def run_trials(study, program, options):
     finally:
         study.processes.leave()
     if not done:
-        say("stopped; the same command goes on with it")
+        say("stopped; the same command continues it")
         return SAVED
     return report_study(study, program)
 

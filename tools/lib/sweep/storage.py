@@ -149,9 +149,9 @@ def explain(storage, error):
     text, driver = " ".join(texts), next((text for text in reversed(texts) if text), "it does not say why")
     where = f"the storage {storage.text()}"
     if storage.is_gone():
-        return f"{where} was removed: put the file back, or move the sweep's folder away to begin anew"
+        return f"{where} was removed: put the file back, or move the sweep's folder away to start again"
     if "database is locked" in text:
-        return f"{where} is locked by another program; end it, or wait for it: the same command goes on with the sweep"
+        return f"{where} is locked by another program; end it, or wait for it: the same command continues the sweep"
     if "no longer compatible with the table schema" in text or "is incompatible with the table schema" in text:
         return (
             f"{where} was made by another version of Optuna than {optuna.__version__}:"

@@ -43,7 +43,7 @@ class Sweeper:
             if self.silent_since is None:
                 self.silent_since = now
                 say(explain(self.study.place, error))
-                say("the trials go on, and it is asked again")
+                say("the trials continue, and it is asked again")
             if now - self.silent_since > PATIENCE_SECONDS or self.stopping.is_set():
                 self.stop_all()
                 raise
@@ -121,7 +121,7 @@ class Sweeper:
     def start(self, slot):
         again = slot.active.run.has_begun()
         words = " ".join(slot.active.trial.user_attrs["overrides"])
-        say(f"{slot.active.name}  {'goes on: ' if again else ''}{words}")
+        say(f"{slot.active.name}  {'continues: ' if again else ''}{words}")
         slot.active.start(self.program, self.words, slot)
 
     # End
@@ -132,7 +132,7 @@ class Sweeper:
         if state is None and not self.stopping.is_set():
             if active.run.child is None:
                 return self.start(slot)  # it ended with the process that had begun it
-            say(f"{active.name}  {text} by somebody else: so is the sweep; the same command goes on with it")
+            say(f"{active.name}  {text} by somebody else: so is the sweep; the same command continues it")
             self.stopping.set()
         slot.active = None
         self.next_claim = 0

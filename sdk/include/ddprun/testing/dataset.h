@@ -37,7 +37,7 @@ std::string same_when_made_again(const DatasetTest& test);
 // out to ranks and batches.
 std::string augmentation(const DatasetTest& test);
 
-// If images() lends a split, get() and augment() return bit for bit what it and its augmentation give: the runner
+// If images() provides a split, get() and augment() return bit for bit what it and its augmentation give: the runner
 // builds batches from it in their place.
 std::string images(const DatasetTest& test);
 

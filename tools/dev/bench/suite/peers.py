@@ -65,7 +65,7 @@ class Plain(Peer):
 
 class Expert(Peer):
     name, script = "expert", "expert.py"
-    about = "PyTorch DDP tuned by hand, glibc told to keep memory, too"
+    about = "PyTorch DDP tuned by hand, glibc set to keep memory, too"
     environment = KEEPS_MEMORY
 
 

@@ -113,7 +113,7 @@ def measure_workers(options):
 def measure_rendezvous(options):
     figures = [{"nodes": nodes} | probe("rendezvous", nodes, timeout=options.timeout) for nodes in NODES]
     header = ["nodes", "all have their order, s", "server, CPU ms per node", "all have found their peers, s",
-              "server, CPU ms per worker", "all told of the end, s", "server, kB per node"]
+              "server, CPU ms per worker", "all know of the end, s", "server, kB per node"]
     rows = [[f"{f['nodes']:,}", f"{f['join_seconds']:.2f}", f"{1e3 * f['join_server_cpu_seconds'] / f['nodes']:.2f}",
              f"{f['store_seconds']:.2f}", f"{1e3 * f['store_server_cpu_seconds'] / f['nodes']:.2f}", f"{f['end_seconds']:.2f}",
              f"{f['store_server_bytes_per_node'] / 1e3:.0f}"] for f in figures]

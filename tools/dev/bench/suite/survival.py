@@ -154,7 +154,7 @@ def measure(options):
         f"Strikes of each: {options.pairs}. Median (least .. most) seconds to the end of the command, {LIMIT} s waited at most; the most "
         "processes left two seconds after it; what the output says of the cause; the most steps of work lost.\n\n"
     )
-    table = report.markdown(["fault", "", "seconds", "left", "told", "steps lost"], rows)
+    table = report.markdown(["fault", "", "seconds", "left", "reported", "steps lost"], rows)
     return text + table, figures
 
 

@@ -138,7 +138,7 @@ def in_words(options, ways, seconds, busy, loads):
     ours = seconds[ways[0].name]
     rows = [[way.name, report.show(seconds[way.name], 2), report.show(report.ratios(seconds[way.name], ours), 2),
              report.show(busy[way.name], 2), way.about] for way in ways]  # fmt: skip
-    rounds = f"{len(ours)} alternating rounds (the study goes on)" if len(ours) > 1 else "one round"
+    rounds = f"{len(ours)} alternating rounds (the study continues)" if len(ours) > 1 else "one round"
     text = (
         f"{options.trials} trials of one optimizer step each: mlp, {COUNTS['train']:,} images of 28 x 28, batch 64, "
         f"one thread, then the loss on {COUNTS['val']} images. TPE and SQLite where there is a study, "

@@ -33,7 +33,7 @@ def gpu_tests(context):
 
 
 def cuda_rules(context):
-    """captures, events and errors are what CUDA's documentation says, from which the pretend GPUs have them: each difference is told"""
+    """captures, events and errors are what CUDA's documentation says, from which the pretend GPUs have them: each difference is reported"""
     context.require_gpu()
     tests = tests_of(context).get(RULES, [])
     run_tests(context, f"{RULES}.*", RULES)
@@ -89,7 +89,7 @@ def memory_formats(context):
 
 
 def out_of_memory(context):
-    """a batch beyond the GPU's memory is told with what to change; micro_batch=auto trains it"""
+    """a batch beyond the GPU's memory is reported with what to change; micro_batch=auto trains it"""
     context.require_gpu()
     batch, widen, environment = (512, 1, {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}) if context.rehearse else (65536, 10, {})
     samples = [f"dataset.train_size={batch}", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet",

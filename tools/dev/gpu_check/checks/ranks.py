@@ -200,7 +200,7 @@ def nccl_mistakes(context):
         text = " ".join(context.ddprun.output(launcher) for launcher in together.processes)
         assert set(statuses) <= {1, 2}, f"{name}: exit codes {statuses}: {together.outputs()}"
         assert expected in text, f"{name}: nothing is said of it: {together.outputs()}"
-    return "both are told"
+    return "both are reported"
 
 
 def more_workers_than_gpus(context):

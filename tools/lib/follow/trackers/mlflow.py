@@ -175,7 +175,7 @@ class Tracker(Base):
             stream.write(json.dumps({"item": item, "reason": reason}, default=str) + "\n")
         self.refused[name] += 1
         if self.refused[name] == 1 and len(self.refused) <= MOST_WARNINGS:
-            say(f"MLflow refuses {name}: {reason}; it is kept in {file}, and the rest goes on")
+            say(f"MLflow refuses {name}: {reason}; it is kept in {file}, and the rest continues")
 
     # Its end
 

@@ -86,8 +86,9 @@ TraceForm trace_form(const fs::path& run, const Experiment& experiment, bool raw
   TraceForm form{.data = data_form(run), .raw = raw};
   if (!raw) return form;
   if (!form.data.bytes)
-    throw UserError("--raw: the dataset " + experiment.dataset.plugin +
-                    " does not provide images as bytes, so how it makes inputs of them is not known; export without --raw");
+    throw UserError(
+        "--raw: the dataset " + experiment.dataset.plugin +
+        " does not provide images as bytes, so how it makes inputs of them is not known; export without --raw");
   if (experiment.objective.plugin != "cross_entropy" || form.data.spec.classes < 1)
     throw UserError(
         "--raw gives the probabilities of classes, and this run was not trained with the objective "

@@ -99,7 +99,8 @@ PretrainedConfig read_pretrained(Options& options) {
     options.reject("file", "expected a path, found " + describe(path));
   }
   read_rename(options, pretrained);
-  pretrained.skip = read_patterns(options, "skip", "tensors that start from new values, though the file may have them: [fc.*]");
+  pretrained.skip =
+      read_patterns(options, "skip", "tensors that start from new values, though the file may have them: [fc.*]");
   for (const auto* name : {"rename", "skip"}) {
     if (pretrained.file.empty() && options.has(name))
       options.reject(name, "concerns the weights of pretrained.file, which is not set");

@@ -83,8 +83,8 @@ void CheckedSplit::check(const ImageStore& images) const {
            at::IntArrayRef(spec_.sample_shape));
   if (spec_.classes > 0) check_labels(images.labels());
   if (!spec_.extras.empty())
-    broken(split_, "images() provides images, which have no extras, but spec() promises ", check::names_of(spec_.extras),
-           "; leave images() out");
+    broken(split_, "images() provides images, which have no extras, but spec() promises ",
+           check::names_of(spec_.extras), "; leave images() out");
 }
 
 void CheckedSplit::check(const at::Tensor& labels) const {

@@ -233,10 +233,11 @@ class TrainTask final : public WorkerTask {
     const auto file = runtime_.place.run_dir / "config.yaml";
     const auto changed = changes_of_training(load_yaml(file), load_yaml(runtime_.place.config));
     if (!changed.empty())
-      throw UserError(log::text(changed.front(), ": the run has ended its training after ", steps,
-                                " steps, so that nothing would be trained with it",
-                                changed.size() > 1 ? log::text(" (nor with ", changed.size() - 1, " more)") : "",
-                                "; leave it out, or let the run continue, too (trainer.max_epochs, trainer.max_steps)"));
+      throw UserError(
+          log::text(changed.front(), ": the run has ended its training after ", steps,
+                    " steps, so that nothing would be trained with it",
+                    changed.size() > 1 ? log::text(" (nor with ", changed.size() - 1, " more)") : "",
+                    "; leave it out, or let the run continue, too (trainer.max_epochs, trainer.max_steps)"));
     log::info(log::text("the run has ended its training after ", steps, " steps: it is only tested again"));
   }
 

@@ -32,7 +32,7 @@ class Words(CommandTest):
         self.assertEqual(self.complete("predict", "r", "--split", "t"), ["train", "test"])
         self.assertEqual(self.complete("predict", "r", "--input", "h"), ["home/"])
         self.assertEqual(self.complete("schema", "--group", "lo"), ["logger"])
-        self.assertEqual(self.complete("watch", "r", "--logger", "te"), ["tensorboard"])
+        self.assertEqual(self.complete("watch", "r", "--logger", "tens"), ["tensorboard"])
         self.assertEqual(self.complete("keys", "early"), ["early_stopping"])
         self.assertEqual(self.complete(DIGITS, "--nnodes", ""), [])
         self.assertEqual(self.complete("check", "--no-data", "experiments/dig"), [DIGITS])
@@ -63,7 +63,7 @@ class Words(CommandTest):
         self.assertEqual(self.complete(DIGITS, "trainer.shuffle="), ["trainer.shuffle=true", "trainer.shuffle=false"])
         self.assertEqual(self.complete(DIGITS, "schedule.name=co"), ["schedule.name=constant", "schedule.name=cosine"])
         self.assertEqual(self.complete(DIGITS, "optimizer.lr="), ["optimizer.lr=0.01"])
-        self.assertEqual(self.complete(DIGITS, "+loggers=te"), ["+loggers=tensorboard"])
+        self.assertEqual(self.complete(DIGITS, "+loggers=tens"), ["+loggers=tensorboard"])
         self.assertEqual(self.complete(DIGITS, "dataset=mnist", "dataset.root=h"), ["dataset.root=home/"])
 
     def test_files_of_ones_own_groups_are_known(self):

@@ -140,7 +140,8 @@ TEST(PluginHost, ADatasetIsAskedWhatItReads) {
   EXPECT_FALSE(recognized("crosses_the_boundary", found));  // it has no recognize()
   const TemporaryFolder folder;
   const FoundFiles broken{.folder = folder.write("broken", "").parent_path(), .files = {}};
-  EXPECT_EQ(error_of<PluginFailure>([&] { recognized("spectra", broken); }), "plugin spectra: recognize() threw: a spectrum has no lines");
+  EXPECT_EQ(error_of<PluginFailure>([&] { recognized("spectra", broken); }),
+            "plugin spectra: recognize() threw: a spectrum has no lines");
 }
 
 }  // namespace

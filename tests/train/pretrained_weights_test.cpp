@@ -88,7 +88,8 @@ TEST(PretrainedWeights, WithOneThatDoesNotFitChangeNothingAndNameAllAndTheLineTo
   EXPECT_THAT(text, HasSubstr("\n  output.weight is [5, 16] in the file and [3, 16] in the model"));
   EXPECT_THAT(text, HasSubstr("\n  output.bias is int64 in the file and float32 in the model"));
   EXPECT_THAT(text, HasSubstr("\n  the model has no gate.weight, [2] in the file"));
-  EXPECT_THAT(text, HasSubstr("\nIf these are to start from new values: pretrained.skip: [gate.*, hidden.bias, output.*]"));
+  EXPECT_THAT(text,
+              HasSubstr("\nIf these are to start from new values: pretrained.skip: [gate.*, hidden.bias, output.*]"));
   const auto model = toy();
   const auto before = model->named_parameters()["hidden.weight"].detach().clone();
   error_of([&] { load_pretrained(*model, config(), tensors); });

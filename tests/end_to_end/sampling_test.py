@@ -65,7 +65,7 @@ class Sampling(CommandTest):
                             (("trainer.sampling={weights: text.txt}",), "text.txt:2: expected a number, found \"x\""),
                             (("trainer.sampling={weights: no.txt}",), "no.txt: cannot be opened: No such file"),
                             (("trainer.sampling={balance: class}", "model=transformer", "dataset={plugin: text}", "objective={name: cross_entropy}"),
-                             "which this dataset does not tell")):
+                             "which this dataset does not know")):
             with self.subTest(said=said):
                 error = self.ddprun("check", "e.yaml", *words, code=2).err()
                 self.assertIn(said, error)

@@ -95,7 +95,7 @@ class Docs(unittest.TestCase):
 
     def test_exit_codes_are_told_alike(self):
         told = re.search(r"Exit codes: (.*?)\.$", self.helps[""], re.M | re.S)[1]
-        page = re.search(r"^Exit codes: (.*)\.$", (ROOT / "docs/experiments.md").read_text(), re.M)[1]
+        page = re.search(r"^Exit codes: (.*?)\.$", (ROOT / "docs/experiments.md").read_text(), re.M | re.S)[1]
         self.assertEqual(page.replace(" (early stop too)", "").split(), told.split())
 
     def test_words_for_how_a_run_ended_are_those_of_the_program(self):

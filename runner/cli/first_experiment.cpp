@@ -61,7 +61,7 @@ const char* template_for(const DataSurvey& survey) {
 
 // What the templates leave open. A line of early stopping, or of what `best` is by, needs validation samples.
 PlaceValues values_for(const DataSurvey& survey) {
-  constexpr int64_t kWarmup = 100, kPartOfWarmup = 16;  // steps at most, and of an epoch's samples
+  constexpr int64_t kMostWarmup = 100, kSamplesOfAWarmupStep = 16;
   const auto samples = training_samples(survey);
   const auto& target = survey.splits.front().target_shape;
   const bool text = survey.splits.front().is_text();
@@ -69,7 +69,7 @@ PlaceValues values_for(const DataSurvey& survey) {
   using Values = std::vector<std::string>;
   return {{"batch", number(batch_for(samples, text ? kTextBatch : kBatch))},
           {"outputs", number(target.empty() ? 1 : target.front())},
-          {"warmup", number(std::min(kWarmup, samples / kPartOfWarmup))},
+          {"warmup", number(std::clamp<int64_t>(samples / kSamplesOfAWarmupStep, 1, kMostWarmup))},
           {"patience", has_val(survey) ? number(3) : Values()},
           {"best", has_val(survey) ? Values{text ? "val/perplexity" : "val/loss"} : Values()}};
 }

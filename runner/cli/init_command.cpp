@@ -123,13 +123,15 @@ class Initializer {
                     "; expected two at least: there is nothing to tell apart");
   }
 
-  // Returns whether the first pictures have the same number in all channels.
+  // Returns whether the first samples are pictures with the same number in all channels.
   static bool is_grey(const Dataset& probe) {
     std::vector<int64_t> some(static_cast<size_t>(std::min<int64_t>(16, probe.size(Split::kTrain))));
     const auto step = probe.size(Split::kTrain) / static_cast<int64_t>(some.size());
     std::ranges::generate(some, [n = -step, step]() mutable { return n += step; });
     const auto pixels = probe.to_image(probe.get(Split::kTrain, some).input);
-    return at::equal(pixels.select(1, 0), pixels.select(1, 1)) && at::equal(pixels.select(1, 1), pixels.select(1, 2));
+    const bool colours = pixels.defined() && pixels.size(1) == 3;
+    return colours && at::equal(pixels.select(1, 0), pixels.select(1, 1)) &&
+           at::equal(pixels.select(1, 1), pixels.select(1, 2));
   }
 
   // Brings large numbers near to those that networks begin with.

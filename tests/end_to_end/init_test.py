@@ -100,6 +100,10 @@ class Init(CommandTest):
         self.put(**{"verses.txt": b"the cat sat on the mat, and the dog sat by the log\n" * 40})
         self.assertIn("plugin: transformer", self.init()[1])
 
+    def test_a_very_short_text_becomes_an_experiment_too(self):
+        self.put(**{"line.txt": b"a few words of text!"})
+        self.assertIn("warmup: 1st", self.init()[1])
+
     def test_shards_train_on_pictures(self):
         for split, count in (("train-0", 20), ("train-1", 20), ("val-0", 6)):
             members = io.BytesIO()

@@ -29,13 +29,10 @@ void close_run(const std::filesystem::path& run_dir) noexcept try {
 
 void send_rest(Sidecars& sidecars, const std::filesystem::path& run_dir, bool stop_requested) noexcept try {
   const auto unsent = sidecars.finish(stop_requested ? kPatienceOfStopped : kPatience);
-  std::vector<UnsentNote> notes;
-  for (const auto& one : unsent) {
+  for (const auto& one : unsent)
     log::warn(one.name + " does not have all of the run: " + one.problem +
               ". Nothing is lost; send the rest with: " + one.command);
-    notes.push_back({one.name, one.problem, one.command});
-  }
-  if (!notes.empty()) note_unsent(run_dir, notes);
+  if (!unsent.empty()) note_unsent(run_dir, unsent);
 } catch (const std::exception& error) {
   log::warn(std::string("after the run: ") + error.what());
 }

@@ -12,7 +12,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,32 +48,11 @@ std::string problem_of(const Sidecar& sidecar) try {
   return error.what();
 }
 
-// Starts it in a session of its own, so that no signal of a terminal or to a group ends it before the run has.
-pid_t spawn_apart(const std::vector<std::string>& command, int input, int output, const std::string& log_file) {
-  std::vector<char*> words;
-  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, log_file.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
-  ::posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, words[0], &files, &attributes, words.data(), environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) throw std::system_error(error, std::generic_category(), command[0]);
-  return pid;
+// Returns a file that its standard error goes to.
+UniqueFd open_log(const fs::path& file) {
+  UniqueFd log(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!log.open()) throw std::system_error(errno, std::generic_category(), file.string());
+  return log;
 }
 
 }  // namespace
@@ -116,8 +94,10 @@ struct Sidecars::Watch {
   // Returns whether it has given up.
   bool run_once() {
     auto to_it = make_pipe(), from_it = make_pipe();
-    const auto child = spawn_apart(with(sidecar.command, {"--beside", run_dir.string()}), to_it.read.get(),
-                                   from_it.write.get(), (run_dir / "logs" / (sidecar.name + ".log")).string());
+    const auto errors = open_log(run_dir / "logs" / (sidecar.name + ".log"));
+    // In a session of its own: no signal of a terminal or to a group ends it before the run has.
+    const auto child = start_program(with(sidecar.command, {"--beside", run_dir.string()}),
+                                     {to_it.read.get(), from_it.write.get(), errors.get()}, ProgramGroup::kOwnSession);
     to_it.read.reset();
     from_it.write.reset();
     {

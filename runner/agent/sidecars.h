@@ -2,6 +2,8 @@
 // The programs that loggers have run beside a run: Sidecar of <ddprun/logger.h>.
 #pragma once
 
+#include "metrics/run_summary.h"
+
 #include <ddprun/logger.h>
 
 #include <chrono>
@@ -19,11 +21,6 @@ struct PlacedSidecar {
 
 // Asks each whether it can do its work. Throws UserError with what they lack, one a line.
 void require_sidecars(const std::vector<PlacedSidecar>& sidecars);
-
-// What one has not sent at the run's end.
-struct Unsent {
-  std::string name, problem, command;  // "wandb", why, and what the user types to send it later
-};
 
 // Starts them, passes on what they report, and starts them again if they are killed.
 class Sidecars {

@@ -41,11 +41,12 @@ UniqueFd input_file(const std::string& text) {
 
 class Actions {
  public:
-  Actions(int input, int output, int errors) {
+  Actions(const ProgramStreams& streams, ProgramGroup group) {
     ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, streams.input, STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, streams.output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, streams.errors, STDERR_FILENO);
+    if (group == ProgramGroup::kOwnSession) ::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
   }
   ~Actions() { ::posix_spawn_file_actions_destroy(&actions_); }
   Actions(const Actions&) = delete;
@@ -59,14 +60,17 @@ class Actions {
 
 class Attributes {
  public:
-  explicit Attributes(bool apart) {
+  explicit Attributes(ProgramGroup group) {
     ::posix_spawnattr_init(&attributes_);
-    if (!apart) return;
-    sigset_t none;
+    if (group == ProgramGroup::kOurs) return;
+    sigset_t none, all;
     ::sigemptyset(&none);
+    ::sigfillset(&all);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
     ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    const int flags = group == ProgramGroup::kOwn ? POSIX_SPAWN_SETPGROUP : POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF;
+    ::posix_spawnattr_setflags(&attributes_, static_cast<short>(flags | POSIX_SPAWN_SETSIGMASK));
   }
   ~Attributes() { ::posix_spawnattr_destroy(&attributes_); }
   Attributes(const Attributes&) = delete;
@@ -116,13 +120,9 @@ std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point
   }
 }
 
-ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options) {
-  const bool apart = options.seconds > 0;
-  const auto input = input_file(options.input);
-  const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  auto output = make_pipe();
-  const Actions actions(input.get(), output.write.get(), options.errors ? output.write.get() : nowhere.get());
-  const Attributes attributes(apart);
+pid_t start_program(const std::vector<std::string>& command, const ProgramStreams& streams, ProgramGroup group) {
+  const Actions actions(streams, group);
+  const Attributes attributes(group);
   std::vector<char*> words;
   for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -130,6 +130,17 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
   const int error = ::posix_spawnp(&child, words[0], actions.get(), attributes.get(), words.data(), environ);
   if (error == ENOENT) throw UserError("there is no program " + command[0] + " on PATH");
   if (error != 0) throw std::system_error(error, std::generic_category(), command[0]);
+  return child;
+}
+
+ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options) {
+  const bool apart = options.seconds > 0;
+  const auto input = input_file(options.input);
+  const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  auto output = make_pipe();
+  const auto child =
+      start_program(command, {input.get(), output.write.get(), options.errors ? output.write.get() : nowhere.get()},
+                    apart ? ProgramGroup::kOwn : ProgramGroup::kOurs);
   output.write.reset();
   ProgramEnd end;
   const auto deadline = Clock::now() + seconds(options.seconds);

@@ -31,6 +31,18 @@ struct ProgramEnd {
 // Throws UserError if there is no such program, and std::system_error if it cannot be started.
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options = {});
 
+// The files that a program gets as its standard streams.
+struct ProgramStreams {
+  int input, output, errors;
+};
+
+// Signals to our group reach it; in a group of its own, those of a terminal do not, and it blocks none; in a session of
+// its own, it also ignores none, and has no other file open, not even one that we were started with.
+enum class ProgramGroup { kOurs, kOwn, kOwnSession };
+
+// Starts a program, looked up on PATH. Returns its id; the caller reaps it. Throws as run_program() does.
+pid_t start_program(const std::vector<std::string>& command, const ProgramStreams& streams, ProgramGroup group);
+
 // Returns the last line with anything on it, where programs say why they have failed; empty if there is none.
 std::string last_line(const std::string& text);
 

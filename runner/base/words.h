@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Options that are one of a few words. Each is an enum; WordsOf<Enum>::kAll has its words in the order of its values.
-// those that several modules share are here, too.
+// Those that several modules share are here, too.
 #pragma once
 
 #include <ddprun/options.h>

@@ -43,10 +43,21 @@ struct NormKernels {
                take_gradients = kernels.find("take_gradients"), spread_gradients = kernels.find("spread_gradients");
 };
 
-// [chunks, 2, channels]
-at::Tensor sums_of_chunks(const Table& table, const at::Tensor& like) {
-  return at::empty({table.chunks, 2, int64_t{table.columns} * kWide}, like.options().dtype(at::kFloat));
-}
+// What a pass over images needs; makes their GPU the current one.
+struct Pass {
+  c10::cuda::CUDAGuard guard;
+  const NormKernels& kernels;
+  Table table;
+  bool half;
+  at::Tensor partial;  // sums of chunks: [chunks, 2, channels]
+
+  explicit Pass(const at::Tensor& images)
+      : guard(images.device()),
+        kernels(kernels_of<NormKernels>(images.device())),
+        table(images),
+        half(images.scalar_type() == at::kHalf),
+        partial(at::empty({table.chunks, 2, images.size(1)}, images.options().dtype(at::kFloat))) {}
+};
 
 const float* numbers_of(const std::optional<at::Tensor>& tensor) {
   return tensor ? tensor->const_data_ptr<float>() : nullptr;
@@ -58,20 +69,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_relu(const at::Tensor&
                                                                const at::Tensor& running_mean,
                                                                const at::Tensor& running_variance, double momentum,
                                                                double eps) {
-  const c10::cuda::CUDAGuard guard(images.device());
-  const auto& kernels = kernels_of<NormKernels>(images.device());
-  const Table table(images);
-  const bool half = images.scalar_type() == at::kHalf;
-  const auto partial = sums_of_chunks(table, images);
+  const Pass pass(images);
+  const auto& [guard, kernels, table, half, partial] = pass;
   auto mean = at::empty_like(weight), inverse_deviation = at::empty_like(weight), out = at::empty_like(images);
   const auto* x = images.const_data_ptr();
   auto* sums = partial.mutable_data_ptr<float>();
   auto *means = mean.mutable_data_ptr<float>(), *inverse = inverse_deviation.mutable_data_ptr<float>();
-  launch_with(kernels.sum_inputs, table.blocks(), kThreads, table, x, sums, half);
-  launch_with(kernels.take_statistics, table.columns, kThreads, table, x, sums, eps, momentum, means, inverse,
-              running_mean.mutable_data_ptr<float>(), running_variance.mutable_data_ptr<float>(), half);
-  launch_with(kernels.normalize, table.blocks(), kThreads, table, x, weight.const_data_ptr<float>(), numbers_of(bias),
-              means, inverse, out.mutable_data_ptr(), half);
+  launch(kernels.sum_inputs, table.blocks(), kThreads, table, x, sums, half);
+  launch(kernels.take_statistics, table.columns, kThreads, table, x, sums, eps, momentum, means, inverse,
+         running_mean.mutable_data_ptr<float>(), running_variance.mutable_data_ptr<float>(), half);
+  launch(kernels.normalize, table.blocks(), kThreads, table, x, weight.const_data_ptr<float>(), numbers_of(bias), means,
+         inverse, out.mutable_data_ptr(), half);
   return {out, mean, inverse_deviation};
 }
 
@@ -79,22 +87,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_relu(const at::Tensor&
 std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_relu_backward(
     const at::Tensor& gradient, const at::Tensor& images, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, const at::Tensor& mean, const at::Tensor& inverse_deviation) {
-  const c10::cuda::CUDAGuard guard(images.device());
-  const auto& kernels = kernels_of<NormKernels>(images.device());
-  const Table table(images);
-  const bool half = images.scalar_type() == at::kHalf;
-  const auto partial = sums_of_chunks(table, images);
+  const Pass pass(images);
+  const auto& [guard, kernels, table, half, partial] = pass;
   auto of_weight = at::empty_like(weight), of_bias = at::empty_like(weight), of_images = at::empty_like(images);
   const auto *dy = gradient.const_data_ptr(), *x = images.const_data_ptr();
   const auto *factors = weight.const_data_ptr<float>(), *offsets = numbers_of(bias);
   const auto *means = mean.const_data_ptr<float>(), *inverse = inverse_deviation.const_data_ptr<float>();
   auto* sums = partial.mutable_data_ptr<float>();
   auto *weights = of_weight.mutable_data_ptr<float>(), *biases = of_bias.mutable_data_ptr<float>();
-  launch_with(kernels.sum_gradients, table.blocks(), kThreads, table, dy, x, factors, offsets, means, inverse, sums,
-              half);
-  launch_with(kernels.take_gradients, table.columns, kThreads, table, sums, inverse, weights, biases);
-  launch_with(kernels.spread_gradients, table.blocks(), kThreads, table, dy, x, factors, offsets, means, inverse,
-              weights, biases, of_images.mutable_data_ptr(), half);
+  launch(kernels.sum_gradients, table.blocks(), kThreads, table, dy, x, factors, offsets, means, inverse, sums, half);
+  launch(kernels.take_gradients, table.columns, kThreads, table, sums, inverse, weights, biases);
+  launch(kernels.spread_gradients, table.blocks(), kThreads, table, dy, x, factors, offsets, means, inverse, weights,
+         biases, of_images.mutable_data_ptr(), half);
   return {of_images, of_weight, of_bias};
 }
 

@@ -59,7 +59,7 @@ at::Tensor packed_on_gpu(at::TensorList given) {
       some.type[static_cast<size_t>(i)] = type_of(number);
     }
     double* out = packed.mutable_data_ptr<double>() + begin;
-    launch_with(kernels_of<NumberKernels>(device).pack, 1, kThreads, some, count, out);
+    launch(kernels_of<NumberKernels>(device).pack, 1, kThreads, some, count, out);
   }
   return packed;
 }
@@ -73,9 +73,8 @@ at::Tensor count_correct_on_gpu(const at::Tensor& scores, const at::Tensor& targ
   const int64_t blocks = std::min<int64_t>((rows + kThreads - 1) / kThreads, kThreads);
   if (blocks > 1)
     C10_CUDA_CHECK(cudaMemsetAsync(correct.mutable_data_ptr(), 0, sizeof(int64_t), c10::cuda::getCurrentCUDAStream()));
-  launch_with(kernels_of<NumberKernels>(scores.device()).count_correct, blocks, kThreads, scores.const_data_ptr(), rows,
-              static_cast<int>(scores.size(1)), row_step, class_step, targets.const_data_ptr(),
-              correct.mutable_data_ptr());
+  launch(kernels_of<NumberKernels>(scores.device()).count_correct, blocks, kThreads, scores.const_data_ptr(), rows,
+         static_cast<int>(scores.size(1)), row_step, class_step, targets.const_data_ptr(), correct.mutable_data_ptr());
   return correct;
 }
 

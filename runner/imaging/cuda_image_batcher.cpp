@@ -10,7 +10,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 
 namespace ddprun {
 
@@ -84,16 +83,14 @@ class CudaImageBatcher final : public ImageBatcher {
   }
 
  private:
-  void launch(ImageRules& rules, const at::Tensor& request, Batch& batch) const {
+  void launch(const ImageRules& rules, const at::Tensor& request, Batch& batch) const {
     constexpr int kWarp = 32, kMostThreads = 256;
     const int plane = rules.height * rules.width;
     const int threads = std::clamp((plane + kWarp - 1) / kWarp * kWarp, kWarp, kMostThreads);
-    const void *pixels = pixels_.const_data_ptr(), *table = table_.const_data_ptr(), *labels = labels_.const_data_ptr(),
-               *wanted = request.const_data_ptr();
-    void *out = batch.input.mutable_data_ptr(), *targets = batch.target.mutable_data_ptr();
-    Steps steps{batch.input.stride(0), batch.input.stride(1), batch.input.stride(2), batch.input.stride(3)};
-    std::array<void*, 8> arguments{&pixels, &table, &labels, &wanted, &rules, &steps, &out, &targets};
-    ddprun::launch(kernels_->find(form_.bf16), batch.size(), threads, arguments);
+    const Steps steps{batch.input.stride(0), batch.input.stride(1), batch.input.stride(2), batch.input.stride(3)};
+    ddprun::launch(kernels_->find(form_.bf16), batch.size(), threads, pixels_.const_data_ptr(), table_.const_data_ptr(),
+                   labels_.const_data_ptr(), request.const_data_ptr(), rules, steps, batch.input.mutable_data_ptr(),
+                   batch.target.mutable_data_ptr());
   }
 
   ImageSource source_;

@@ -22,9 +22,9 @@ cudaKernel_t CudaKernels::find(const char* name) const {
   return kernel;
 }
 
-void launch(cudaKernel_t kernel, int64_t blocks, int threads, std::span<void*> arguments) {
+void launch_at(cudaKernel_t kernel, int64_t blocks, int threads, std::span<void*> places) {
   C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(blocks)),
-                                  dim3(static_cast<unsigned>(threads)), arguments.data(), 0,
+                                  dim3(static_cast<unsigned>(threads)), places.data(), 0,
                                   at::cuda::getCurrentCUDAStream()));
 }
 

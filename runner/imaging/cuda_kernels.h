@@ -38,14 +38,14 @@ const Kernels& kernels_of(c10::Device device) {
 
 inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
 
-// Launches a kernel on the current stream of the current device.
-void launch(cudaKernel_t kernel, int64_t blocks, int threads, std::span<void*> arguments);
+// Launches a kernel on the current stream of the current device. The places are those of its arguments.
+void launch_at(cudaKernel_t kernel, int64_t blocks, int threads, std::span<void*> places);
 
 // The same with the arguments themselves, whose types are those of the kernel.
 template <class... Arguments>
-void launch_with(cudaKernel_t kernel, int64_t blocks, int threads, Arguments... arguments) {
+void launch(cudaKernel_t kernel, int64_t blocks, int threads, Arguments... arguments) {
   std::array<void*, sizeof...(arguments)> places{const_cast<void*>(static_cast<const void*>(&arguments))...};
-  launch(kernel, blocks, threads, places);
+  launch_at(kernel, blocks, threads, places);
 }
 
 }  // namespace ddprun

@@ -99,10 +99,10 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
   replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
-void note_unsent(const std::filesystem::path& run_dir, const std::vector<UnsentNote>& notes) {
+void note_unsent(const std::filesystem::path& run_dir, const std::vector<Unsent>& unsent) {
   auto json = read_summary(run_dir);
   if (!json.is_object()) return;  // the run could not write it, which is reported
-  for (const auto& one : notes) json["unsent"][one.name] = {{"problem", one.problem}, {"command", one.command}};
+  for (const auto& one : unsent) json["unsent"][one.name] = {{"problem", one.problem}, {"command", one.command}};
   replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 

@@ -50,12 +50,12 @@ inline constexpr std::string_view kTestFailed = "the test failed: ";
 std::vector<std::string> read_missing(const std::filesystem::path& run_dir);
 
 // What one of its loggers' sidecars has not sent at the run's end.
-struct UnsentNote {
-  std::string name, problem, command;  // "wandb", why, and what sends it later
+struct Unsent {
+  std::string name, problem, command;  // "wandb", why, and what the user types to send it later
 };
 
 // Adds them to the file, which the next attempt replaces. Throws UserError if it cannot be written.
-void note_unsent(const std::filesystem::path& run_dir, const std::vector<UnsentNote>& notes);
+void note_unsent(const std::filesystem::path& run_dir, const std::vector<Unsent>& unsent);
 
 // Measures how long a run has taken: each of its commands from its start to its end or, if it had none, to its last
 // checkpoint.

@@ -4,8 +4,6 @@
 #include "picture_files.h"
 #include "picture_size.h"
 
-#include <ddprun/error.h>
-
 #include <algorithm>
 #include <fstream>
 #include <set>

@@ -3,7 +3,6 @@
 
 #include "base/files_below.h"
 #include "base/log.h"
-#include "checkpoint/training_file.h"
 #include "strict_json.h"
 
 #include <ddprun/error.h>
@@ -81,13 +80,6 @@ CheckpointInfo verify_locked(const std::filesystem::path& folder, std::shared_pt
   auto info = info_of(folder, manifest);
   info.in_use = std::move(in_use);
   return info;
-}
-
-template <typename Map>
-auto take(Map& map, const std::string& name, const std::filesystem::path& file) {
-  const auto found = map.find(name);
-  if (found == map.end()) throw UserError(file.string() + ": it has no \"" + name + "\": not a file of a checkpoint");
-  return std::move(found->second);
 }
 
 }  // namespace
@@ -186,16 +178,10 @@ Checkpoint read_once(const CheckpointInfo& info) {
     checkpoint.average = read_safetensors(info.path / kAverageFile);
   }
 
-  const auto training_path = info.path / kTrainingFile;
-  auto training = read_training_file(training_path);
-  checkpoint.optimizer = take(training.tensors, "optimizer", training_path);
-  checkpoint.progress = take(training.texts, "progress", training_path);
-
-  for (int64_t rank = 0; rank < info.world_size; ++rank) {
-    const auto rank_path = info.path / rank_file(rank);
-    auto own = read_training_file(rank_path);
-    checkpoint.ranks.push_back(take(own.tensors, "rank", rank_path));
-  }
+  checkpoint.optimizer = read_safetensors(info.path / kOptimizerFile);
+  checkpoint.progress = read_below(info.path, kStateFile);
+  for (int64_t rank = 0; rank < info.world_size; ++rank)
+    checkpoint.ranks.push_back(read_safetensors(info.path / rank_file(rank)));
   return checkpoint;
 }
 
@@ -244,7 +230,7 @@ void check_format(json& content) {
 
 // The names are known beforehand, so a manifest can neither name a file elsewhere nor leave one out.
 void check_files(const Manifest& manifest) {
-  std::set<std::string> expected = {kModelFile, kTrainingFile};
+  std::set<std::string> expected = {kModelFile, kOptimizerFile, kStateFile};
   if (manifest.files.contains(kAverageFile)) expected.insert(kAverageFile);
   if (manifest.world_size < 1) throw std::runtime_error("its world size is out of range");
   if (static_cast<size_t>(manifest.world_size) + expected.size() != manifest.files.size()) {
@@ -274,7 +260,7 @@ Manifest parse(const std::string& text) {
 
 }  // namespace
 
-std::string rank_file(int64_t rank) { return "rank_" + std::to_string(rank) + ".pt"; }
+std::string rank_file(int64_t rank) { return "rank_" + std::to_string(rank) + ".safetensors"; }
 
 std::string contradiction(const FileDigest& found, const FileDigest& stated) {
   const auto beginning = [](const FileDigest& digest) { return digest.sha256.substr(0, 12) + "..."; };

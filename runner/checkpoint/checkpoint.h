@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint on disk: <run>/checkpoints/step_00001200/{model.safetensors, training.pt, rank_0.pt ..., manifest.json},
-// and ema.safetensors where the run averages its weights.
+// A checkpoint on disk: <run>/checkpoints/step_00001200/{model, optimizer, rank_0, ...}.safetensors, state.json and
+// manifest.json, and ema.safetensors where the run averages its weights.
 //
 // Only rank 0 writes and reads it, with data gathered from the others, which need not see the folder. Each file is
 // written and fsync'd under a temporary folder name, then the manifest with size and SHA-256 of each file; then the
@@ -96,8 +96,9 @@ Checkpoint read_checkpoint(const CheckpointInfo& info);
 inline constexpr auto kManifestFile = "manifest.json";
 inline constexpr auto kModelFile = "model.safetensors";
 inline constexpr auto kAverageFile = "ema.safetensors";
-inline constexpr auto kTrainingFile = "training.pt";
-std::string rank_file(int64_t rank);  // rank_0.pt
+inline constexpr auto kOptimizerFile = "optimizer.safetensors";
+inline constexpr auto kStateFile = "state.json";  // Checkpoint::progress
+std::string rank_file(int64_t rank);              // rank_0.safetensors
 
 struct Manifest {
   int64_t step = 0;

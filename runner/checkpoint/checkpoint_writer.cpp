@@ -2,7 +2,6 @@
 #include "checkpoint/checkpoint_writer.h"
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/training_file.h"
 
 #include <ddprun/error.h>
 #include <ddprun/file_error.h>
@@ -133,8 +132,8 @@ void CheckpointWriter::begin(int64_t step) {
 void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manifest) {
   const auto folder = temporary_of(checkpoint.step);
   for (int64_t rank = 0; rank < manifest.world_size; ++rank) {
-    const TrainingFile own{.tensors = {{"rank", checkpoint.ranks.at(static_cast<size_t>(rank))}}, .texts = {}};
-    manifest.files[rank_file(rank)] = write_training_file(folder / rank_file(rank), own);
+    const auto& own = checkpoint.ranks.at(static_cast<size_t>(rank));
+    manifest.files[rank_file(rank)] = write_safetensors(folder / rank_file(rank), own);
     reached("rank_file");
   }
   manifest.files[kModelFile] = write_safetensors(folder / kModelFile, checkpoint.model);
@@ -142,10 +141,11 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
   if (!checkpoint.average.empty()) {
     manifest.files[kAverageFile] = write_safetensors(folder / kAverageFile, checkpoint.average);
   }
-  const TrainingFile training{.tensors = {{"optimizer", checkpoint.optimizer}},
-                              .texts = {{"progress", checkpoint.progress}}};
-  manifest.files[kTrainingFile] = write_training_file(folder / kTrainingFile, training);
-  reached("training_file");
+  manifest.files[kOptimizerFile] = write_safetensors(folder / kOptimizerFile, checkpoint.optimizer);
+  DurableFile state(folder / kStateFile);
+  state.write(checkpoint.progress.data(), checkpoint.progress.size());
+  manifest.files[kStateFile] = state.finish();
+  reached("state_file");
 }
 
 // The digests are those of what was written, not of what would be read back, so that a page damaged on its way to a

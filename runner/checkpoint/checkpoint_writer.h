@@ -49,7 +49,7 @@ class CheckpointWriter {
   // without links. The checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Called at "begin", "rank_file" (one after the other), "model_file", "training_file" (each written),
+  // Called at "begin", "rank_file" (one after the other), "model_file", "state_file" (each written),
   // "before_manifest", "before_rename", "after_rename", "before_prune", "done"; those between the first and the last
   // only on rank 0.
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }

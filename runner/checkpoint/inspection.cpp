@@ -3,7 +3,7 @@
 
 #include "base/files_below.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/training_file.h"
+#include "strict_json.h"
 
 #include <ddprun/digest.h>
 #include <ddprun/error.h>
@@ -52,7 +52,7 @@ void read_content(const fs::path& file) {
   if (file.extension() == ".safetensors") {
     read_safetensors(file);
   } else {
-    read_training_file(file);
+    parse_strict_json(read_below(file.parent_path(), file.filename()));
   }
 }
 
@@ -78,7 +78,7 @@ void measure(CheckpointReport& report) {
     struct stat status {};
     if (::lstat((report.path / name).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     report.bytes += static_cast<uint64_t>(status.st_size);
-    if (name == kTrainingFile) report.saved = status.st_mtime;  // the manifest is rewritten when it becomes the best
+    if (name == kStateFile) report.saved = status.st_mtime;  // the manifest is rewritten when it becomes the best
   }
 }
 

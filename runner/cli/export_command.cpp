@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/run_files.h"
-#include "checkpoint/training_file.h"
+#include "checkpoint/torch_file.h"
 #include "cli/commands.h"
 #include "cli/torch_python.h"
 #include "config/config_files.h"
@@ -145,7 +145,7 @@ class Network {
       program = folder.path() / "network.ts";
       write_script(*model, program, weights);
     }
-    write_state_dict(folder.path() / "weights.pt", weights);
+    write_torch_file(folder.path() / "weights.pt", weights);
     run_tool(python, "lib/export_model/convert.py",
              {program.string(), (folder.path() / "weights.pt").string(), (folder.path() / "about.json").string(),
               file.string(), format == Format::kPt2 ? "pt2" : "onnx"});
@@ -186,7 +186,7 @@ int export_run(const Arguments& arguments) {
   NewFile file(arguments.out, arguments.force, "choose another name, or --force replaces it");
   const auto weights = inference_weights(checkpoint);
   if (format == Format::kTorch) {
-    write_state_dict(file.temporary(), weights);
+    write_torch_file(file.temporary(), weights);
   } else if (format == Format::kSafetensors) {
     write_safetensors(file.temporary(), weights);
   } else {

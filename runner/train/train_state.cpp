@@ -102,7 +102,8 @@ std::string TrainState::to_json() const {
       {"world_size", world_size},
       {"devices", devices},
       {"train_samples", train_samples}}
-      .dump();
+             .dump(2) +
+         "\n";
 }
 
 TrainState TrainState::from_json(const std::string& text, const std::string& where) {

@@ -36,7 +36,7 @@ std::optional<CheckpointInfo> newest_without_flaws(const std::filesystem::path& 
   return info;
 }
 
-constexpr std::array kPoints = {"begin",         "rank_file",    "model_file",   "training_file", "before_manifest",
+constexpr std::array kPoints = {"begin",         "rank_file",    "model_file",   "state_file", "before_manifest",
                                 "before_rename", "after_rename", "before_prune", "done"};
 
 class Killed : public CheckpointTest {
@@ -103,7 +103,7 @@ TEST_F(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
     auto writer = lone_writer(run, 3);
     writer.save(sample_checkpoint(1), false);
-    write_bytes(writer.save(sample_checkpoint(2), false) / "training.pt", "nonsense");
+    write_bytes(writer.save(sample_checkpoint(2), false) / "optimizer.safetensors", "nonsense");
     save_and_die(point, run, 2, false);
     std::vector<CheckpointFlaw> flaws;
     const auto info = newest_checkpoint(run, flaws);

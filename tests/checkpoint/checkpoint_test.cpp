@@ -22,7 +22,7 @@ class CheckpointOnDisk : public CheckpointTest {
   std::string problem() const {
     return user_error_of([&] { verify_checkpoint(path_); });
   }
-  std::vector<std::string> files() const { return {kModelFile, kTrainingFile, rank_file(0), kManifestFile}; }
+  std::vector<std::string> files() const { return {kModelFile, kOptimizerFile, kStateFile, rank_file(0), kManifestFile}; }
 
   // Changes the manifest's text; its own digest is not corrected.
   void edit_manifest(const std::string& from, const std::string& to) const {
@@ -120,21 +120,14 @@ TEST_F(CheckpointOnDisk, RefusesAManifestThatNamesOtherFiles) {
   const auto good = read_manifest(path_);
   auto changed = good;
   changed.files["../../secret"] = changed.files.at(kModelFile);
-  refuses(changed, "lists 4 files");
-  changed.files.erase(kTrainingFile);
-  refuses(changed, "does not list training.pt");
+  refuses(changed, "lists 5 files");
+  changed.files.erase(kOptimizerFile);
+  refuses(changed, "does not list optimizer.safetensors");
   changed = good;
   changed.world_size = 1'000'000'000'000;
   refuses(changed, "world size");
   changed.world_size = 0;
   refuses(changed, "out of range");
-}
-
-TEST_F(CheckpointOnDisk, RefusesTrainingFilesWithoutTheirParts) {
-  const auto info = verify_checkpoint(path_);
-  std::filesystem::copy_file(path_ / rank_file(0), path_ / kTrainingFile,
-                             std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(user_error_of([&] { read_checkpoint(info); }), HasSubstr("no \"optimizer\""));
 }
 
 using NewestCheckpoint = CheckpointTest;

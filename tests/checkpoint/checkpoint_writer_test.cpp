@@ -36,7 +36,8 @@ TEST_F(Writer, WritesTheFilesOfTheDesign) {
   EXPECT_THAT(names(), ElementsAre("best", "last", "step_00001200"));
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path_of(1200))) files.push_back(entry.path().filename());
-  EXPECT_THAT(files, ::testing::UnorderedElementsAre("model.safetensors", "training.pt", "rank_0.pt", "manifest.json"));
+  EXPECT_THAT(files, ::testing::UnorderedElementsAre("model.safetensors", "optimizer.safetensors", "state.json",
+                                                     "rank_0.safetensors", "manifest.json"));
 }
 
 TEST_F(Writer, PointsLastAndBestByRelativeLinks) {
@@ -150,7 +151,7 @@ TEST_F(Writer, PassesItsPointsInOrder) {
   std::vector<std::string> points;
   writer.set_save_observer([&](std::string_view point) { points.emplace_back(point); });
   writer.save(sample_checkpoint(1), false);
-  EXPECT_THAT(points, ElementsAre("begin", "rank_file", "model_file", "training_file", "before_manifest",
+  EXPECT_THAT(points, ElementsAre("begin", "rank_file", "model_file", "state_file", "before_manifest",
                                   "before_rename", "after_rename", "before_prune", "done"));
 }
 
@@ -232,14 +233,14 @@ TEST_F(Writer, PassesOnWhatAgreeThrows) {
 TEST_F(Writer, AFileThatIsSpoiledBehindTheWritersBackIsFound) {
   auto writer = lone_writer(folder());
   writer.set_save_observer([&](std::string_view point) {
-    const auto own = path_of(1).string() + ".tmp/rank_0.pt";
+    const auto own = path_of(1).string() + ".tmp/rank_0.safetensors";
     if (point != "rank_file") return;
     auto bytes = read_bytes(own);
     bytes[bytes.size() / 2] ^= 1;
     write_bytes(own, bytes);
   });
   writer.save(sample_checkpoint(1), false);
-  EXPECT_THAT(user_error_of([&] { verify_checkpoint(path_of(1)); }), HasSubstr("rank_0.pt: its SHA-256 is"));
+  EXPECT_THAT(user_error_of([&] { verify_checkpoint(path_of(1)); }), HasSubstr("rank_0.safetensors: its SHA-256 is"));
 }
 
 TEST_F(Writer, TheRowsOfACheckpointAreAwaitedBeforeItCounts) {

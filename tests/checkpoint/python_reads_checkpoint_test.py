@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """python_reads_checkpoint_test.py PROGRAM: reads in Python what the C++ PROGRAM saved, value by value.
 
-training.pt and rank_<N>.pt by torch.load(weights_only=True), model.safetensors by the safetensors package where it is
-installed, manifest.json by hashlib.
+weights.pt by torch.load(weights_only=True), .safetensors by the package safetensors where it is installed, manifest.json by
+hashlib.
 """
 
 import hashlib
@@ -51,35 +51,36 @@ def check_tensors(what, found):
         assert other.dtype == tensor.dtype and other.shape == tensor.shape, f"{what}: {name}: {other}"
         assert torch.equal(other, tensor), f"{what}: {name}: {other}, expected {tensor}"
     assert torch.signbit(found["special"][2]), f"{what}: the sign of -0.0 is lost"
-    assert found["slice"].untyped_storage().nbytes() == 12, f"{what}: a view drags its whole storage along"
 
 
-def check_training_files(folder):
+def check_torch_file(file):
     for load in ({}, {"mmap": True}):
-        training = torch.load(folder / "training.pt", weights_only=True, **load)
-        assert training.keys() == {"optimizer", "progress"}, training.keys()
-        check_tensors("training.pt", training["optimizer"])
-        assert json.loads(training["progress"]) == {"epoch": 3, "name": "\u00e4"}
-    assert training["optimizer"]["channels_last"].is_contiguous(memory_format=torch.channels_last)
-    for rank in (0, 1):
-        own = torch.load(folder / f"rank_{rank}.pt", weights_only=True)
-        assert torch.equal(own["rank"]["generator"], torch.full((16,), rank + 5, dtype=torch.uint8))
+        found = torch.load(file, weights_only=True, **load)
+        check_tensors(file.name, found)
+        assert found["slice"].untyped_storage().nbytes() == 12, "a view drags its whole storage along"
+    assert found["channels_last"].is_contiguous(memory_format=torch.channels_last)
 
 
-def check_model(folder):
+def check_state(folder):
+    assert json.loads((folder / "state.json").read_text()) == {"epoch": 3, "name": "\u00e4"}
     try:
         from safetensors.torch import load_file
     except ImportError:
-        print("skipped: the package safetensors is not installed: model.safetensors was not read by it")
+        print("skipped: the package safetensors is not installed: the checkpoint's tensors were not read by it")
         return
-    check_tensors("model.safetensors", load_file(folder / "model.safetensors"))
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        check_tensors(name, load_file(folder / name))
+    for rank in (0, 1):
+        own = load_file(folder / f"rank_{rank}.safetensors")
+        assert torch.equal(own["generator"], torch.full((16,), rank + 5, dtype=torch.uint8))
 
 
 def check_manifest(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["step"] == 1200 and manifest["world_size"] == 2 and manifest["best"] is True, manifest
     assert manifest["torch"].startswith("2."), manifest
-    assert manifest["files"].keys() == {"model.safetensors", "training.pt", "rank_0.pt", "rank_1.pt"}
+    assert manifest["files"].keys() == {
+        "model.safetensors", "optimizer.safetensors", "state.json", "rank_0.safetensors", "rank_1.safetensors"}
     for name, stated in manifest["files"].items():
         content = (folder / name).read_bytes()
         assert stated == {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}, name
@@ -89,8 +90,8 @@ def main():
     with tempfile.TemporaryDirectory() as run:
         subprocess.run([sys.argv[1], run], check=True)
         folder = pathlib.Path(run, "checkpoints", "last")
-        check_training_files(folder)
-        check_model(folder)
+        check_torch_file(pathlib.Path(run, "weights.pt"))
+        check_state(folder)
         check_manifest(folder)
     print("all values are the same in Python")
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// write_checkpoint_for_python <run folder>: saves what python_reads_checkpoint_test.py expects, of two ranks.
+// write_checkpoint_for_python <run folder>: saves what python_reads_checkpoint_test.py expects, of two ranks, and the
+// same tensors as weights.pt.
 #include "checkpoint/checkpoint_writer.h"
+#include "checkpoint/torch_file.h"
 #include "support/every_dtype.h"
 
 #include <ATen/Functions.h>
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <stdexcept>
 
 namespace {
@@ -34,6 +37,7 @@ int main(int argc, char** argv) try {
              .progress = "{\"epoch\": 3, \"name\": \"\u00e4\"}",
              .ranks = {{{"generator", at::full({16}, 5, at::kByte)}}, {{"generator", at::full({16}, 6, at::kByte)}}}},
             true);
+  ddprun::write_torch_file(std::filesystem::path(argv[1]) / "weights.pt", of_every_dtype_and_form());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -52,16 +52,30 @@ std::string pickled(const std::vector<std::pair<std::string, std::string>>& entr
   return pickle + "u.";
 }
 
+// Appends in groups, and one that is left over by itself, as Python does, whose groups have 1,000.
+std::string pickled_list(const std::vector<std::string>& items) {
+  constexpr size_t kGroup = 29;
+  std::string list = "]";
+  for (size_t begin = 0; begin < items.size(); begin += kGroup) {
+    const auto end = std::min(begin + kGroup, items.size());
+    const bool alone = end - begin == 1;
+    if (!alone) list += "(";
+    for (size_t i = begin; i < end; ++i) list += items[i];
+    list += alone ? "a" : "e";
+  }
+  return list;
+}
+
 std::string pickled_texts(const std::string& word, int count) {
-  std::string list = "]q\x03(";
-  for (int i = 0; i < count; ++i) list += pickled_text(word + std::to_string(i));
-  return list + "e";
+  std::vector<std::string> items;
+  for (int i = 0; i < count; ++i) items.push_back(pickled_text(word + std::to_string(i)));
+  return pickled_list(items);
 }
 
 std::string pickled_numbers(int count, int first, int classes) {
-  std::string list = "](";
-  for (int n = first; n < first + count; ++n) list += "K" + little(static_cast<size_t>(n % classes), 1);
-  return list + "e";
+  std::vector<std::string> items;
+  for (int n = first; n < first + count; ++n) items.push_back("K" + little(static_cast<size_t>(n % classes), 1));
+  return pickled_list(items);
 }
 
 // The images of records(), by numpy.

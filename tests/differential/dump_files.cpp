@@ -4,7 +4,6 @@
 //
 // Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs.
 // It is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
-#include "checkpoint/training_file.h"
 #include "config/compose.h"
 #include "config/yaml_reader.h"
 #include "dump_pictures.h"
@@ -56,13 +55,6 @@ Json to_json(const TensorDict& tensors) {
   return shown;
 }
 
-Json training(const std::string& file) {
-  const auto content = read_training_file(file);
-  Json shown = content.texts;
-  for (const auto& [group, tensors] : content.tensors) shown[group] = to_json(tensors);
-  return shown;
-}
-
 // What an option of this type gets from the value; null where that is a mistake.
 template <class T>
 Json option(const Value& value) {
@@ -99,7 +91,6 @@ const std::map<std::string, std::function<Json(const Words&)>> kReaders = {
     {"npy", [](const Words& words) { return to_json(arrays::read_npy(map_file(words[1]))); }},
     {"dataset", dataset_tensors},
     {"weights", [](const Words& words) { return to_json(read_safetensors(words[1])); }},
-    {"training", [](const Words& words) { return training(words[1]); }},
     {"yaml", [](const Words& words) { return document(words[1]); }},
 };
 

@@ -136,11 +136,8 @@ class FineTuning(CommandTest):
                 shutil.copytree(self.folder / "run", self.folder / "other", symlinks=True)  # in its frozen phase
         self.ddprun("resume", "run")
         last = [self.folder / run / "checkpoints/last" for run in ("run", "whole")]
-        for name in ("model.safetensors", "ema.safetensors"):
+        for name in ("model.safetensors", "ema.safetensors", "optimizer.safetensors"):
             self.assertEqual((last[0] / name).read_bytes(), (last[1] / name).read_bytes(), name)
-        mine, other = (torch.load(path / "training.pt", weights_only=True)["optimizer"] for path in last)
-        self.assertEqual(mine.keys(), other.keys())
-        self.assertTrue(all(torch.equal(mine[name], other[name]) for name in mine))
         self.ddprun("resume", "other", "trainer.max_steps=18", "launch.workers=1")
         self.ddprun("resume", "other", "trainer.max_steps=24", "launch.workers=2")
         other = load(self.folder / "other/checkpoints/last/model.safetensors")

@@ -17,7 +17,7 @@ FOLDER = "checkpoints/step_00000002"
 FILES = (
     "config.yaml", "overrides.txt", "environment.json", "summary.json", "run.json", "data.json", "metrics.jsonl", "tables.jsonl",
     "events.jsonl", ".lock", ".attempts", "kept_elsewhere.txt", "logs/rank_0.log", f"{FOLDER}/manifest.json",
-    f"{FOLDER}/model.safetensors", f"{FOLDER}/training.pt", "checkpoints/best", "report.html",
+    f"{FOLDER}/model.safetensors", f"{FOLDER}/optimizer.safetensors", f"{FOLDER}/state.json", "checkpoints/best", "report.html",
 )  # fmt: skip
 SAMPLED = 30  # of all cases, in each test run; the night takes them all
 COMPLETION = DDPRUN.parents[1] / "share/bash-completion/completions/ddprun"

@@ -11,6 +11,7 @@ import unittest
 
 import torch
 
+import weights
 from command import SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary
 
 # BatchNorm has buffers to restore, dropout random generators. The 150 validation images come in enough batches for an
@@ -45,13 +46,12 @@ def last(run):
 
 
 def training_state(run):
-    state = torch.load(last(run) / "training.pt", weights_only=True)
-    progress = json.loads(state["progress"])
+    progress = json.loads((last(run) / "state.json").read_text())
     for times in ("train_seconds", "clock"):
         progress.pop(times)
     progress["part"].pop("train_seconds")
-    ranks = [torch.load(last(run) / f"rank_{rank}.pt", weights_only=True)["rank"] for rank in range(WORKERS)]
-    return [state["optimizer"], *ranks], progress
+    names = ("optimizer", *(f"rank_{rank}" for rank in range(WORKERS)))
+    return [weights.load(last(run) / f"{name}.safetensors") for name in names], progress
 
 
 class KillAndResume(CommandTest):

@@ -250,7 +250,7 @@ class StopAndResume(CommandTest):
         self.stop(self.begin(12))
         stopped = self.run_folder
         *_, older, newest = checkpoint_steps(stopped)
-        for file in ("model.safetensors", "training.pt", "rank_1.pt", "manifest.json"):
+        for file in ("model.safetensors", "optimizer.safetensors", "state.json", "rank_1.safetensors", "manifest.json"):
             with self.subTest(file=file):
                 self.copy(stopped, file)
                 broken = self.run_folder / f"checkpoints/step_{newest:08}" / file

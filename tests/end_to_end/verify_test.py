@@ -42,15 +42,15 @@ class Verify(CommandTest):
         content = bytearray(flipped.read_bytes())
         content[-5] ^= 1
         flipped.write_bytes(content)
-        torn = self.checkpoints / "step_00000030/training.pt"
+        torn = self.checkpoints / "step_00000030/optimizer.safetensors"
         torn.write_bytes(torn.read_bytes()[:-1])
-        (self.checkpoints / "step_00000030/rank_1.pt").unlink()
+        (self.checkpoints / "step_00000030/rank_1.safetensors").unlink()
         (self.checkpoints / "step_00000030/notes.txt").write_text("mine")
         (self.checkpoints / "step_00000040.tmp").mkdir()
         lines = self.verify(1)
         self.assertRegex(lines["step_00000010"], "BROKEN  model.safetensors: flipped: its SHA-256 is [0-9a-f]{12}[.]{3}, the manifest says [0-9a-f]{12}[.]{3}$")
         self.assertIn("  ok  ", lines["step_00000020"])
-        for words in ("training.pt: torn: it has", "rank_1.pt: missing", "notes.txt: unknown"):
+        for words in ("optimizer.safetensors: torn: it has", "rank_1.safetensors: missing", "notes.txt: unknown"):
             self.assertIn(words, lines["step_00000030"])
         self.assertIn("leftover", lines["step_00000040.tmp"])
         self.assertEqual(lines["last"], "last -> step_00000030  (broken)")
@@ -61,7 +61,7 @@ class Verify(CommandTest):
         self.assertEqual(found["leftovers"], ["step_00000040.tmp"])
         self.assertEqual([one["ok"] for one in found["checkpoints"]], [False, True, False])
         flaws = {(flaw["file"], flaw["kind"]) for flaw in found["checkpoints"][2]["flaws"]}
-        self.assertEqual(flaws, {("training.pt", "torn"), ("rank_1.pt", "missing"), ("notes.txt", "unknown")})
+        self.assertEqual(flaws, {("optimizer.safetensors", "torn"), ("rank_1.safetensors", "missing"), ("notes.txt", "unknown")})
         one = json.loads(self.ddprun("verify", "run/checkpoints/step_00000010", "--json", code=1).out())
         self.assertEqual((one["step"], one["world_size"], one["flaws"][0]["kind"]), (10, 2, "flipped"))
 

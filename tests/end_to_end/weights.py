@@ -6,7 +6,7 @@ import math
 
 import torch
 
-TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "BOOL": torch.bool}
+TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "U8": torch.uint8, "BOOL": torch.bool}
 
 
 def load(path):
@@ -20,7 +20,9 @@ def load(path):
         start, end = entry["data_offsets"]
         kind, shape = TYPES[entry["dtype"]], entry["shape"]
         assert end - start == math.prod(shape) * kind.itemsize, name
-        tensors[name] = torch.frombuffer(content, dtype=kind, count=math.prod(shape), offset=8 + length + start).view(shape)
+        count = math.prod(shape)
+        values = torch.frombuffer(content, dtype=kind, count=count, offset=8 + length + start) if count else torch.empty(0, dtype=kind)
+        tensors[name] = values.view(shape)
     return tensors
 
 

@@ -8,10 +8,10 @@ import itertools
 from command import DDPRUN
 
 STEP_POINTS = ("starting", "loading_data", "computing", "agreeing", "evaluating", "saving")
-SAVE_POINTS = ("begin", "rank_file", "model_file", "training_file", "before_manifest", "before_rename", "after_rename",
+SAVE_POINTS = ("begin", "rank_file", "model_file", "state_file", "before_manifest", "before_rename", "after_rename",
                "before_prune", "done")
 POINTS = STEP_POINTS + SAVE_POINTS
-OF_RANK_0 = ("rank_file", "model_file", "training_file", "before_manifest", "before_rename", "after_rename", "before_prune")
+OF_RANK_0 = ("rank_file", "model_file", "state_file", "before_manifest", "before_rename", "after_rename", "before_prune")
 WORLDS = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4))  # nodes, workers on each
 PLACES = tuple((nodes, workers, rank) for nodes, workers in WORLDS for rank in range(nodes * workers))
 

@@ -4,7 +4,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "libFuzzer is a part of clang, and the compiler is ${CMAKE_CXX_COMPILER_ID}. "
     "Install clang and its libclang-rt, and configure with: cmake --preset fuzz")
 endif()
-set(tensor_targets csv exported manifest npy safetensors shard training)
+set(tensor_targets csv exported manifest npy safetensors shard)
 
 foreach(module base config launch)
   get_target_property(files ddprun_${module} SOURCES)
@@ -35,7 +35,7 @@ set(tensor_files
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
   plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
   plugins/models/exported/program.cpp plugins/models/exported/program_file.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
-  runner/checkpoint/checkpoint.cpp runner/checkpoint/training_file.cpp
+  runner/checkpoint/checkpoint.cpp
   sdk/src/batch.cpp sdk/src/folds.cpp sdk/src/random.cpp sdk/src/files/safetensors.cpp sdk/src/files/safetensors_header.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 

@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 
 TEST(StrictJson, AKeyThatStandsTwiceInOneObjectIsNamed) {
   try {
-    parse_strict_json(R"({"files": {"rank_0.pt": 1, "model": [{"a": 1}], "rank_0.pt": 2}})");
+    parse_strict_json(R"({"files": {"rank_0.safetensors": 1, "model": [{"a": 1}], "rank_0.safetensors": 2}})");
     FAIL() << "it was taken";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("\"rank_0.pt\" appears twice"));
+    EXPECT_THAT(error.what(), HasSubstr("\"rank_0.safetensors\" appears twice"));
   }
 }
 

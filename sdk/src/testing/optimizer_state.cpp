@@ -18,7 +18,7 @@ OptimizerState saved(const Optimizer& optimizer) {
   auto state = in_hook("state()", [&] { return optimizer.state(); });
   for (auto& [entry, tensor] : state) {
     if (!tensor.defined()) complain("state() has an undefined tensor ", entry, ": leave it out");
-    tensor = tensor.clone();
+    tensor = tensor.clone(at::MemoryFormat::Contiguous);  // as a checkpoint gives them back
   }
   return state;
 }

@@ -59,50 +59,49 @@ TensorDict under_each_name(TensorDict averages, const Model& model) {
 }  // namespace
 
 void Checkpointer::save(const TrainState& state, const at::Tensor& window, bool best) {
-  const auto rows_written = parts_.loggers.start_flush();
+  const auto rows_written = context_.loggers.start_flush();
   finish();  // the previous save: there is one copy in memory
   const auto now = live(state, window);
-  parts_.saver.start(parts_.config.async ? snapshot_.take(now) : now, best, rows_written);
-  if (!parts_.config.async) finish();
+  context_.saver.start(context_.experiment.checkpoint.async ? snapshot_.take(now) : now, best, rows_written);
+  if (!context_.experiment.checkpoint.async) finish();
   saved_step_ = state.step;
-  saved_path_ = (checkpoints_folder(parts_.run_dir) / checkpoint_name(state.step)).string();
+  saved_path_ = (checkpoints_folder(context_.run_dir) / checkpoint_name(state.step)).string();
   since_save_.restart();
 }
 
 void Checkpointer::finish() {
-  parts_.saver.wait(parts_.alive);
-  for (const auto& warning : parts_.saver.take_warnings()) log::warn(warning);
+  context_.saver.wait(alive_);
+  for (const auto& warning : context_.saver.take_warnings()) log::warn(warning);
 }
 
-void Checkpointer::rescue() noexcept try { parts_.saver.wait(parts_.alive); } catch (const std::exception& error) {
+void Checkpointer::rescue() noexcept try { context_.saver.wait(alive_); } catch (const std::exception& error) {
   log::warn(error.what());
 }
 
 // Returns the live state on rank 0, with what the others sent; on those little more than its step.
 Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window) const {
-  auto own = rng_state(parts_.backend);
+  auto own = rng_state(context_.backend.get());
   own["window"] = window;
-  Checkpoint checkpoint{.step = state.step,
-                        .ranks = gather_tensors(own, parts_.communicator),
-                        .replaces = parts_.callbacks.have_finished()};
-  if (parts_.communicator.world().rank != 0) return checkpoint;
-  checkpoint.ranks.front().merge(parts_.callbacks.state());
-  for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
-  checkpoint.average = under_each_name(parts_.step.ema().state(), *parts_.model);
-  checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return parts_.optimizer->state(); });
+  Checkpoint checkpoint{
+      .step = state.step, .ranks = gather_tensors(own, context_.communicator), .replaces = callbacks_.have_finished()};
+  if (!context_.is_rank_zero()) return checkpoint;
+  checkpoint.ranks.front().merge(callbacks_.state());
+  for (const auto& tensor : state_tensors(*context_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
+  checkpoint.average = under_each_name(step_.ema().state(), *context_.model);
+  checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return context_.optimizer->state(); });
   checkpoint.progress = state.to_json();
   return checkpoint;
 }
 
 TensorDict Checkpointer::restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path) {
-  const auto rank = static_cast<size_t>(parts_.communicator.world().rank);
+  const auto rank = static_cast<size_t>(context_.communicator.world().rank);
   auto own = rank < checkpoint.ranks.size() ? checkpoint.ranks[rank] : TensorDict();
-  parts_.step.ema().load_state(checkpoint.average);
-  if (rank == 0) load_weights(*parts_.model, checkpoint.model, path);
-  broadcast_state(*parts_.model, parts_.communicator);
-  in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(checkpoint.optimizer); });
-  parts_.callbacks.load_state(checkpoint.ranks.empty() ? TensorDict() : checkpoint.ranks.front());
-  set_rng_state(own, parts_.backend);
+  step_.ema().load_state(checkpoint.average);
+  if (rank == 0) load_weights(*context_.model, checkpoint.model, path);
+  broadcast_state(*context_.model, context_.communicator);
+  in_plugin({"optimizer", "load_state"}, [&] { context_.optimizer->load_state(checkpoint.optimizer); });
+  callbacks_.load_state(checkpoint.ranks.empty() ? TensorDict() : checkpoint.ranks.front());
+  set_rng_state(own, context_.backend.get());
   saved_step_ = state.step;
   saved_path_ = path;
   return own;
@@ -110,36 +109,36 @@ TensorDict Checkpointer::restore(const Checkpoint& checkpoint, const TrainState&
 
 // Only rank 0 reads: the others learn whether it could, and get its weights.
 void Checkpointer::with_weights_of(const std::string& name, const std::function<void()>& use) {
-  const auto path = checkpoints_folder(parts_.run_dir) / name;
-  const KeptWeights kept(*parts_.model);
+  const auto path = checkpoints_folder(context_.run_dir) / name;
+  const KeptWeights kept(*context_.model);
   std::string problem;
   try {
-    if (parts_.communicator.world().rank == 0)
-      load_weights(*parts_.model, inference_weights(verify_checkpoint(path)), path.string());
+    if (context_.is_rank_zero())
+      load_weights(*context_.model, inference_weights(verify_checkpoint(path)), path.string());
   } catch (const std::exception& error) {
     problem = error.what();
     log::warn("the best checkpoint is not tested: " + problem);
   }
-  if (!parts_.communicator.broadcast_text(problem).empty()) return;
-  broadcast_state(*parts_.model, parts_.communicator);
+  if (!context_.communicator.broadcast_text(problem).empty()) return;
+  broadcast_state(*context_.model, context_.communicator);
   use();
 }
 
 std::string Checkpointer::last_good() const {
   std::string found;
-  if (parts_.communicator.world().rank == 0) {
+  if (context_.is_rank_zero()) {
     std::vector<CheckpointFlaw> flaws;
-    const auto newest = newest_checkpoint(parts_.run_dir, flaws, saved_step_);
+    const auto newest = newest_checkpoint(context_.run_dir, flaws, saved_step_);
     for (const auto& flaw : flaws) log::warn("skipped a broken checkpoint: " + flaw.problem);
     if (newest) found = newest->path.string();
   }
-  found = parts_.communicator.broadcast_text(found);
+  found = context_.communicator.broadcast_text(found);
   if (found.empty()) throw UserError("trainer.on_nonfinite: there is no good checkpoint to go back to");
   return found;
 }
 
 bool Checkpointer::is_own() const {
-  return std::filesystem::path(saved_path_).parent_path() == checkpoints_folder(parts_.run_dir);
+  return std::filesystem::path(saved_path_).parent_path() == checkpoints_folder(context_.run_dir);
 }
 
 namespace {

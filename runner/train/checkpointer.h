@@ -4,43 +4,26 @@
 #pragma once
 
 #include "base/clock.h"
-#include "checkpoint/background_saver.h"
 #include "checkpoint/checkpoint.h"
-#include "comm/communicator.h"
-#include "comm/device_backend.h"
-#include "config/experiment.h"
-#include "metrics/logger_hub.h"
 #include "train/callbacks.h"
+#include "train/context.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
 
 class Checkpointer {
  public:
-  // All parts outlive it.
-  struct Parts {
-    const CheckpointConfig& config;
-    std::filesystem::path run_dir;  // of the run whose checkpoints these are
-    Communicator& communicator;
-    std::shared_ptr<Model> model;
-    std::shared_ptr<Optimizer> optimizer;
-    TrainStep& step;
-    DeviceBackend* backend;  // null on the CPU
-    LoggerHub& loggers;
-    BackgroundSaver& saver;
-    Callbacks& callbacks;
-    std::function<void()> alive;  // called while waiting for a save: a slow disk is not a hang
-  };
-
-  explicit Checkpointer(Parts parts) : parts_(std::move(parts)) {}
+  // All arguments but `alive` outlive it, which is called while it waits for a save: a slow disk is not a hang.
+  Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, std::function<void()> alive)
+      : context_(context), step_(step), callbacks_(callbacks), alive_(std::move(alive)) {}
 
   // Starts writing the state, with this rank's window of metrics. The checkpoint counts once the rows that it stands
   // for are on the disk. Waits for the previous save and, with checkpoint.async off, for this one.
@@ -50,7 +33,7 @@ class Checkpointer {
   void finish();
   // Does the same before this rank ends with an error: the others are still there, and write the checkpoint with it.
   void rescue() noexcept;
-  bool failed() const { return parts_.saver.failed(); }
+  bool failed() const { return context_.saver.failed(); }
 
   // Restores weights, optimizer, averages, callbacks and random generators; the rest of the state is the caller's.
   // `path` is for errors. Returns what this rank has kept of its own.
@@ -71,7 +54,10 @@ class Checkpointer {
  private:
   Checkpoint live(const TrainState& state, const at::Tensor& window) const;
 
-  Parts parts_;
+  const Context& context_;
+  TrainStep& step_;
+  Callbacks& callbacks_;
+  std::function<void()> alive_;
   int64_t saved_step_ = -1;
   std::string saved_path_;
   Snapshot snapshot_;

@@ -3,6 +3,7 @@
 
 #include "base/communication_error.h"
 #include "base/log.h"
+#include "comm/replicate.h"
 #include "train/out_of_memory.h"
 #include "train/state_guard.h"
 
@@ -45,8 +46,9 @@ std::string failure_of(Call&& call) {
 
 }  // namespace
 
-CudaGraphs::CudaGraphs(Parts parts) : parts_(std::move(parts)) {
-  if (parts_.wanted == CudaGraphMode::kOn && !parts_.backend)
+CudaGraphs::CudaGraphs(const Context& context, StepTimer& timer)
+    : context_(context), timer_(timer), buffers_(buffers(*context.model)) {
+  if (wanted() == CudaGraphMode::kOn && !context_.backend)
     throw UserError("trainer.cuda_graph: on needs a GPU, and this run has none; set it to auto");
 }
 
@@ -63,9 +65,9 @@ StepResults CudaGraphs::run(const TrainBatch& batch, bool watched, const Compute
 StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log) {
   bool applied = false;
   const auto once = [&] { return compute(batch, {.log = log, .applied = &applied}); };
-  if (!any() || parts_.communicator.is_distributed()) return once();
+  if (!any() || context_.communicator.is_distributed()) return once();
   try {
-    StateGuard before(parts_.buffers, parts_.backend);
+    StateGuard before(buffers_, context_.backend.get());
     auto results = once();
     before.let_go();
     return results;
@@ -101,7 +103,7 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   for (auto& kind : kinds_) {
     if (kind.global_samples != batch.global_samples) continue;
     if (kind.forms == forms) return &kind;
-    if (!parts_.communicator.is_distributed()) continue;
+    if (!context_.communicator.is_distributed()) continue;
     const auto shapes = difference(kind.forms, forms);
     if (kind.graph) {
       throw UserError("trainer.cuda_graph: batches of one size have different shapes, " + shapes +
@@ -112,7 +114,7 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   }
   if (kinds_.size() == kMostKinds) return nullptr;
   kinds_.push_back(
-      {.global_samples = batch.global_samples, .forms = std::move(forms), .log = OperatorLog(parts_.device)});
+      {.global_samples = batch.global_samples, .forms = std::move(forms), .log = OperatorLog(context_.device)});
   return &kinds_.back();
 }
 
@@ -120,8 +122,8 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
 StepResults CudaGraphs::warm_up(Kind& kind, const TrainBatch& batch, const Compute& compute) {
   constexpr int64_t kCompared = 2;
   if (++kind.seen <= kWarmUp - kCompared) return ordinary(batch, compute);
-  OperatorLog log(parts_.device);
-  const HostDraws draws(parts_.device);
+  OperatorLog log(context_.device);
+  const HostDraws draws(context_.device);
   auto results = ordinary(batch, compute, &log);
   if (draws.seen()) kind.problem = "a step draws random numbers on the host; draw them on the device in the model";
   if (kind.problem.empty()) kind.problem = problem_of(kind, log, results);
@@ -132,7 +134,7 @@ StepResults CudaGraphs::warm_up(Kind& kind, const TrainBatch& batch, const Compu
 
 std::string CudaGraphs::problem_of(const Kind& kind, const OperatorLog& log, const StepResults& results) const {
   if (!log.wait().empty()) return "the host waits for the GPU in each step (" + log.wait() + ")";
-  if (const auto metric = results.sums.made_beside(parts_.device); !metric.empty())
+  if (const auto metric = results.sums.made_beside(context_.device); !metric.empty())
     return "the metric " + metric + " is computed on the host";
   if (kind.log.empty()) return "";
   if (const auto change = kind.log.difference(log); !change.empty())
@@ -144,12 +146,12 @@ std::string CudaGraphs::problem_of(const Kind& kind, const OperatorLog& log, con
 void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& compute) {
   const auto graphs = std::ranges::count_if(kinds_, [](const Kind& other) { return other.graph != nullptr; });
   if (graphs == kMostGraphs) return;
-  parts_.timer.begin(StepPhase::kOther);
+  timer_.begin(StepPhase::kOther);
   kind.batch = batch;
   kind.batch.batch.index.reset();
   kind.batch.batch.replace_tensors([](const at::Tensor& tensor) { return at::empty_like(tensor); });
   if (batch.images)
-    kind.batch.request = at::empty(batch.request.sizes(), batch.request.options().device(parts_.device));
+    kind.batch.request = at::empty(batch.request.sizes(), batch.request.options().device(context_.device));
   const auto reason = capture_alike(kind, compute);
   if (!reason.empty()) return refuse(reason);
   if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
@@ -159,15 +161,15 @@ void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& com
 // of it, so each first tries everything else.
 std::string CudaGraphs::capture_alike(Kind& kind, const Compute& compute) {
   auto reason = agreed(kind.problem);
-  parts_.backend->release_memory();
-  const auto reserved = parts_.backend->memory().reserved;
+  context_.backend->release_memory();
+  const auto reserved = context_.backend->memory().reserved;
   std::unique_ptr<DeviceGraph> trial;
-  if (reason.empty() && parts_.communicator.is_distributed()) {
-    reason = agreed(failure_of([&] { trial = parts_.backend->capture(work(kind, compute, /*alone=*/true)); }));
+  if (reason.empty() && context_.communicator.is_distributed()) {
+    reason = agreed(failure_of([&] { trial = context_.backend->capture(work(kind, compute, /*alone=*/true)); }));
   }
   if (!reason.empty()) return reason;
-  reason = agreed(failure_of([&] { kind.graph = parts_.backend->capture(work(kind, compute, /*alone=*/false)); }));
-  if (!reason.empty() && parts_.communicator.is_distributed()) {
+  reason = agreed(failure_of([&] { kind.graph = context_.backend->capture(work(kind, compute, /*alone=*/false)); }));
+  if (!reason.empty() && context_.communicator.is_distributed()) {
     throw UserError("trainer.cuda_graph: the exchange of gradients cannot be captured: " + reason +
                     ". Set trainer.cuda_graph=off");
   }
@@ -178,8 +180,8 @@ std::string CudaGraphs::capture_alike(Kind& kind, const Compute& compute) {
 // Returns a problem if memory is too short: graphs keep what one of their steps needs, and a ragged batch or a watched
 // step takes as much again.
 std::string CudaGraphs::memory_problem(int64_t reserved_before) {
-  parts_.backend->release_memory();
-  const auto memory = parts_.backend->memory();
+  context_.backend->release_memory();
+  const auto memory = context_.backend->memory();
   pool_bytes_ += std::max<int64_t>(0, memory.reserved - reserved_before);
   if (memory.free >= pool_bytes_) return "";
   constexpr int64_t kMiB = 1 << 20;
@@ -192,7 +194,7 @@ bool CudaGraphs::any() const {
 }
 
 std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Compute& compute, bool alone) const {
-  return [&kind, compute, alone, &timer = parts_.timer, device = parts_.device] {
+  return [&kind, compute, alone, &timer = timer_, device = context_.device] {
     const StepTimer::Muted muted(timer);
     OperatorLog log(device);
     const auto results = compute(kind.batch, {.alone = alone, .log = &log});
@@ -203,7 +205,7 @@ std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Comp
 }
 
 StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
-  parts_.timer.begin(StepPhase::kGraph);
+  timer_.begin(StepPhase::kGraph);
   const auto places = kind.batch.tensors(), tensors = batch.tensors();  // of the same forms
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].second.defined()) places[i].second.copy_(tensors[i].second, /*non_blocking=*/true);
@@ -215,13 +217,13 @@ StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
 
 // Returns the first rank's problem, on all of them; empty if none has one.
 std::string CudaGraphs::agreed(const std::string& mine) {
-  const auto texts = parts_.communicator.gather_texts(mine);
+  const auto texts = context_.communicator.gather_texts(mine);
   const auto first = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
   return first == texts.end() ? "" : *first;
 }
 
 void CudaGraphs::refuse(const std::string& reason) {
-  if (parts_.wanted == CudaGraphMode::kOn) {
+  if (wanted() == CudaGraphMode::kOn) {
     throw UserError("trainer.cuda_graph: on, but a step cannot be captured: " + reason +
                     ". Set it to auto or off to train without");
   }
@@ -230,19 +232,19 @@ void CudaGraphs::refuse(const std::string& reason) {
     kind.graph.reset();
     kind.batch = {};
   }
-  parts_.backend->release_memory();
+  context_.backend->release_memory();
   tell("steps are not replayed from CUDA graphs: " + reason);
 }
 
 std::string CudaGraphs::state() const {
-  if (!parts_.backend) return "no GPU";
-  if (parts_.wanted == CudaGraphMode::kOff) return "off";
+  if (!context_.backend) return "no GPU";
+  if (wanted() == CudaGraphMode::kOff) return "off";
   if (!reason_.empty()) return reason_;
   return replayed_ > 0 ? "replayed" : "not yet";
 }
 
 void CudaGraphs::tell(const std::string& text) const {
-  if (parts_.communicator.world().rank == 0) log::info("trainer.cuda_graph: " + text);
+  if (context_.is_rank_zero()) log::info("trainer.cuda_graph: " + text);
 }
 
 }  // namespace ddprun

@@ -8,11 +8,10 @@
 // an objection of one counts for all. Used from the training thread.
 #pragma once
 
-#include "comm/communicator.h"
-#include "comm/device_backend.h"
 #include "data/loader.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
+#include "train/context.h"
 #include "train/operator_log.h"
 
 #include <cstdint>
@@ -48,20 +47,11 @@ class CudaGraphs {
   // Computes the whole step except what the host does before it and with its results afterwards.
   using Compute = std::function<StepResults(const TrainBatch& batch, const StepMode& mode)>;
 
-  struct Parts {
-    CudaGraphMode wanted;    // trainer.cuda_graph
-    DeviceBackend* backend;  // null on the CPU
-    Communicator& communicator;
-    c10::Device device;
-    StepTimer& timer;
-    std::vector<at::Tensor> buffers;  // the model's
-  };
-
-  // Throws UserError if graphs are required and there is no GPU.
-  explicit CudaGraphs(Parts parts);
+  // Both outlive it. Throws UserError if graphs are required (trainer.cuda_graph) and there is no GPU.
+  CudaGraphs(const Context& context, StepTimer& timer);
 
   // Returns whether steps are captured or replayed, now or later.
-  bool in_use() const { return parts_.backend && parts_.wanted != CudaGraphMode::kOff && reason_.empty(); }
+  bool in_use() const { return context_.backend && wanted() != CudaGraphMode::kOff && reason_.empty(); }
 
   // Runs one step. A watched one is computed operator by operator; `watched` is equal on all ranks.
   StepResults run(const TrainBatch& batch, bool watched, const Compute& compute);
@@ -98,6 +88,7 @@ class CudaGraphs {
     std::unique_ptr<DeviceGraph> graph;
   };
 
+  CudaGraphMode wanted() const { return context_.experiment.trainer.cuda_graph; }
   static Forms forms_of(const TrainBatch& batch);
   static std::string difference(const Forms& before, const Forms& now);
   Kind* kind_of(const TrainBatch& batch);
@@ -113,10 +104,12 @@ class CudaGraphs {
   std::string agreed(const std::string& mine);
   void tell(const std::string& text) const;
 
-  Parts parts_;
-  std::deque<Kind> kinds_;  // a deque, so that they stay in place
-  std::string reason_;      // why there are no graphs; empty if there are or will be
-  int64_t pool_bytes_ = 0;  // memory shared by the graphs, which run one after the other
+  const Context& context_;
+  StepTimer& timer_;
+  std::vector<at::Tensor> buffers_;  // the model's
+  std::deque<Kind> kinds_;           // a deque, so that they stay in place
+  std::string reason_;               // why there are no graphs; empty if there are or will be
+  int64_t pool_bytes_ = 0;           // memory shared by the graphs, which run one after the other
   int64_t replayed_ = 0;
 };
 

@@ -112,11 +112,11 @@ std::string advice_for(const TrainerConfig& config) {
 void NonfinitePolicy::restart() {
   open_.clear();
   nonfinite_.clear();
-  handed_in_ = parts_.state.step;
+  handed_in_ = state_.step;
 }
 
 bool NonfinitePolicy::skips(int64_t step) const {
-  const auto& steps = parts_.state.skipped_steps;
+  const auto& steps = state_.skipped_steps;
   return std::ranges::find(steps, step) != steps.end();
 }
 
@@ -125,8 +125,8 @@ bool NonfinitePolicy::skips(int64_t step) const {
 void NonfinitePolicy::hand_in(Flags& mine) {
   constexpr size_t kMostOpen = 32;
   auto done = open_.size();
-  const bool alone = !parts_.communicator.is_distributed();
-  if (parts_.device.is_cuda() && done > 0) --done;
+  const bool alone = !context_.communicator.is_distributed();
+  if (context_.device.is_cuda() && done > 0) --done;
   for (size_t i = 0; i < done; ++i) {
     if (open_[i].step <= handed_in_) continue;
     if (alone && done - i < kMostOpen && !open_[i].outcome.is_there()) break;
@@ -149,7 +149,7 @@ void NonfinitePolicy::settle(size_t count) {
   auto raised = at::zeros({static_cast<int64_t>(count)}, at::kInt);
   auto* flags = raised.data_ptr<int>();
   for (size_t i = 0; i < count; ++i) flags[i] = open_[i].outcome.nonfinite() ? 1 : 0;
-  parts_.communicator.sum(raised);
+  context_.communicator.sum(raised);
   const auto* sums = raised.const_data_ptr<int>();
   for (size_t i = 0; i < count; ++i) nonfinite_.push_back(sums[i] > 0);
 }
@@ -164,9 +164,9 @@ std::optional<NonfinitePolicy::Verdict> NonfinitePolicy::next(int64_t last_check
 }
 
 NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_checkpoint) const {
-  auto event = gather_event(step, parts_.communicator);
+  auto event = gather_event(step, context_.communicator);
   Verdict verdict{.step = std::move(step), .found = event.text()};
-  switch (parts_.config.on_nonfinite) {
+  switch (context_.experiment.trainer.on_nonfinite) {
     case OnNonfinite::kStop:
       verdict.error = verdict.found + advice(event.step) +
                       ". trainer.on_nonfinite=skip skips such steps; rollback returns to the last checkpoint and "
@@ -174,7 +174,7 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
       break;
     case OnNonfinite::kSkip:
       verdict.action = Action::kSkip;
-      if (parts_.state.skips_in_row < TrainerConfig::kMostSkips) break;
+      if (state_.skips_in_row < TrainerConfig::kMostSkips) break;
       verdict.error =
           log::text(verdict.found, ". That is more than ", TrainerConfig::kMostSkips,
                     " steps in a row, too many to skip", advice(event.step), ". Existing checkpoints are unaffected.");
@@ -192,19 +192,19 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
 }
 
 std::string NonfinitePolicy::advice(int64_t step) const {
-  return advice_for(parts_.config) + " or check the data: the indices of the batch's samples are in " +
-         event_file(parts_.run_dir, step).string();
+  return advice_for(context_.experiment.trainer) + " or check the data: the indices of the batch's samples are in " +
+         event_file(context_.run_dir, step).string();
 }
 
 void NonfinitePolicy::rolled_back(int64_t from, int64_t to) {
   rollbacks_ = {.to = to, .count = rollbacks_.to == from ? rollbacks_.count + 1 : 1};
 }
 
-std::optional<std::string> NonfinitePolicy::problem_of_weights(const Model& model) const {
+std::optional<std::string> NonfinitePolicy::problem_of_weights() const {
   std::vector<at::Tensor> weights;
-  for (const auto& parameter : trainable_parameters(model)) weights.push_back(parameter.value.detach());
+  for (const auto& parameter : trainable_parameters(*context_.model)) weights.push_back(parameter.value.detach());
   if (std::isfinite(total_norm(norms_of(weights)).item<double>())) return std::nullopt;
-  return log::text("the weights are not finite after step ", parts_.state.step, advice_for(parts_.config),
+  return log::text("the weights are not finite after step ", state_.step, advice_for(context_.experiment.trainer),
                    ". Existing checkpoints are unaffected.");
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "train/agreement.h"
+#include "train/context.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 
@@ -64,16 +65,8 @@ class NonfinitePolicy {
     std::string error = {};     // with kStop, the text of the error: what was found, and what to do
   };
 
-  // All parts outlive it.
-  struct Parts {
-    const TrainerConfig& config;
-    std::filesystem::path run_dir;
-    Communicator& communicator;
-    c10::Device device;
-    const TrainState& state;
-  };
-
-  explicit NonfinitePolicy(Parts parts) : parts_(std::move(parts)) {}
+  // Both outlive it.
+  NonfinitePolicy(const Context& context, const TrainState& state) : context_(context), state_(state) {}
 
   // Restarts at the beginning of an attempt and after a rollback.
   void restart();
@@ -100,14 +93,15 @@ class NonfinitePolicy {
 
   // Returns an error text if weights are not finite, which must not replace good ones in a checkpoint: gradients may be
   // finite and the step too long all the same.
-  std::optional<std::string> problem_of_weights(const Model& model) const;
+  std::optional<std::string> problem_of_weights() const;
 
  private:
   void settle(size_t count);
   Verdict judge(OpenStep step, int64_t last_checkpoint) const;
   std::string advice(int64_t step) const;
 
-  Parts parts_;
+  const Context& context_;
+  const TrainState& state_;
   std::deque<OpenStep> open_;   // by step
   std::deque<bool> nonfinite_;  // what all ranks know of the first of them; empty except between learn() and next()
   int64_t handed_in_ = -1;      // the last step whose flag was exchanged

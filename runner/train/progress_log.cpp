@@ -18,20 +18,18 @@ double per_second(int64_t samples, double seconds) { return static_cast<double>(
 }  // namespace
 
 void ProgressLog::restart() {
-  samples_at_row_ = parts_.state.samples;
-  seconds_at_row_ = parts_.state.train_seconds;
+  samples_at_row_ = state_.samples;
+  seconds_at_row_ = state_.train_seconds;
   in_step_ = false;
   samples_timed_ = samples_at_row_;
   speed_ = 0;
-  parts_.timer.pause();
+  timer_.pause();
   take_phases();
 }
 
-const PhaseSeconds& ProgressLog::take_phases() { return phases_ += parts_.timer.take(); }
+const PhaseSeconds& ProgressLog::take_phases() { return phases_ += timer_.take(); }
 
-double ProgressLog::train_seconds() const {
-  return parts_.state.train_seconds + (in_step_ ? since_step_.seconds() : 0);
-}
+double ProgressLog::train_seconds() const { return state_.train_seconds + (in_step_ ? since_step_.seconds() : 0); }
 
 void ProgressLog::begin_step() {
   since_step_.restart();
@@ -39,7 +37,7 @@ void ProgressLog::begin_step() {
 }
 
 void ProgressLog::end_training() {
-  parts_.state.train_seconds = train_seconds();
+  state_.train_seconds = train_seconds();
   in_step_ = false;
 }
 
@@ -47,13 +45,13 @@ void ProgressLog::end_step() {
   ++steps_measured_;
   if (!gradients_.empty()) log_histograms();
   show_progress("train");
-  samples_timed_ = parts_.state.samples;
+  samples_timed_ = state_.samples;
 }
 
 // Returns samples per second since the last row, of the steps that are timed; until there is one, that of the row.
 double ProgressLog::speed() {
   const auto samples = samples_timed_ - samples_at_row_;
-  const double seconds = parts_.state.train_seconds - seconds_at_row_;
+  const double seconds = state_.train_seconds - seconds_at_row_;
   if (samples > 0 && seconds > 0) speed_ = per_second(samples, seconds);
   return speed_;
 }
@@ -61,39 +59,38 @@ double ProgressLog::speed() {
 void ProgressLog::show_progress(const char* phase) {
   if (since_progress_.seconds() < kProgressSeconds) return;
   since_progress_.restart();
-  const auto& state = parts_.state;
-  const auto step_in_epoch = state.step == 0 ? 0 : (state.step - 1) % parts_.plan.steps_per_epoch() + 1;
-  parts_.loggers.progress({epoch(), state.step, step_in_epoch, phase, speed()});
+  const auto& state = state_;
+  const auto step_in_epoch = state.step == 0 ? 0 : (state.step - 1) % plan_.steps_per_epoch() + 1;
+  context_.loggers.progress({epoch(), state.step, step_in_epoch, phase, speed()});
 }
 
 // Writes no row at the end of a part, where it would cover few steps and its noise would look like a change. They go
 // into the next one.
 void ProgressLog::log_window() {
-  auto& state = parts_.state;
-  const auto totals = window_.totals(parts_.communicator);
+  auto& state = state_;
+  const auto totals = window_.totals(context_.communicator);
   window_.reset();
   ddprun::add(state.row, totals);
   ddprun::add(state.part, totals);
-  const bool due = state.step % parts_.experiment.trainer.log_every == 0;
-  if (due || state.step >= parts_.plan.max_steps()) log_training();
+  const bool due = state.step % context_.experiment.trainer.log_every == 0;
+  if (due || state.step >= plan_.max_steps()) log_training();
 }
 
 void ProgressLog::log_training() {
-  auto& state = parts_.state;
+  auto& state = state_;
   const auto totals = std::exchange(state.row, {});
-  if (!totals.empty() && totals.front().count == 0 && parts_.communicator.world().rank == 0 &&
-      !std::exchange(told_of_nothing_, true))
+  if (!totals.empty() && totals.front().count == 0 && context_.is_rank_zero() && !std::exchange(told_of_nothing_, true))
     log::warn(log::text("no target of the samples in the row of step ", state.step,
                         " counts, since all are ignored: nothing was learned from them"));
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
-  std::ranges::move(parts_.step.lrs(), std::back_inserter(values));
-  if (auto& scaler = parts_.step.scaler(); scaler.enabled()) {
+  std::ranges::move(step_.lr().values(), std::back_inserter(values));
+  if (auto& scaler = step_.scaler(); scaler.enabled()) {
     const auto scale = scaler.state();
     values.emplace_back("loss_scale", scale.scale);
     values.emplace_back("overflows", static_cast<double>(scale.overflows));
   }
-  if (parts_.experiment.trainer.on_nonfinite != OnNonfinite::kStop)
+  if (context_.experiment.trainer.on_nonfinite != OnNonfinite::kStop)
     values.emplace_back("skipped_steps", static_cast<double>(state.skipped));
   const double now = train_seconds();
   speed_ = per_second(state.samples - std::exchange(samples_at_row_, state.samples),
@@ -103,13 +100,13 @@ void ProgressLog::log_training() {
 }
 
 void ProgressLog::log_part(double evaluation_seconds) {
-  auto& state = parts_.state;
+  auto& state = state_;
   const auto totals = std::exchange(state.part, {});
   const auto samples = state.samples - std::exchange(state.part_samples, state.samples);
   const auto seconds = state.train_seconds - std::exchange(state.part_seconds, state.train_seconds);
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
-  std::ranges::move(parts_.step.lrs(), std::back_inserter(values));
+  std::ranges::move(step_.lr().values(), std::back_inserter(values));
   values.emplace_back("samples_per_second", per_second(samples, seconds));
   values.emplace_back("train_seconds", seconds);
   if (evaluation_seconds > 0) values.emplace_back("evaluation_seconds", evaluation_seconds);
@@ -117,56 +114,55 @@ void ProgressLog::log_part(double evaluation_seconds) {
 }
 
 void ProgressLog::log_row(const std::string& split, NamedValues values) {
-  parts_.loggers.metrics({.time = wall_seconds(),
-                          .split = split,
-                          .epoch = epoch(),
-                          .step = parts_.state.step,
-                          .samples = parts_.state.samples,
-                          .values = std::move(values)});
+  context_.loggers.metrics({.time = wall_seconds(),
+                            .split = split,
+                            .epoch = epoch(),
+                            .step = state_.step,
+                            .samples = state_.samples,
+                            .values = std::move(values)});
 }
 
 bool ProgressLog::system_row_is_due() {
-  const auto every = parts_.experiment.trainer.system_metrics_seconds;
-  if (parts_.communicator.world().rank != 0 || every == 0 || since_measured_.seconds() < every) return false;
+  const auto every = context_.experiment.trainer.system_metrics_seconds;
+  if (!context_.is_rank_zero() || every == 0 || since_measured_.seconds() < every) return false;
   since_measured_.restart();
   return true;
 }
 
 void ProgressLog::log_system() {
-  if (parts_.experiment.trainer.system_metrics_seconds == 0 || steps_measured_ == 0) return;
-  const auto seconds = parts_.timer.take();
+  if (context_.experiment.trainer.system_metrics_seconds == 0 || steps_measured_ == 0) return;
+  const auto seconds = timer_.take();
   phases_ += seconds;
-  auto table = system_metrics_.gather(seconds, std::exchange(steps_measured_, 0), parts_.communicator);
+  auto table = system_metrics_.gather(seconds, std::exchange(steps_measured_, 0), context_.communicator);
   since_measured_.restart();
   table.epoch = epoch();
-  table.step = parts_.state.step;
+  table.step = state_.step;
   log_row("system", system_values(table));
-  parts_.loggers.ranks(table);
+  context_.loggers.ranks(table);
 }
 
 // Returns whether to show gradients. All ranks have the same weights and gradients: only rank 0 shows them, without
 // communication.
 bool ProgressLog::watch_gradients() {
-  const auto& config = parts_.experiment.histograms;
-  if (!parts_.plan.due(config.every, parts_.state.step + 1)) return false;
-  if (parts_.communicator.world().rank != 0) return true;
-  parts_.step.show_gradients([this, bins = config.bins](const std::vector<NamedParameter>& parameters) {
+  const auto& config = context_.experiment.histograms;
+  if (!plan_.due(config.every, state_.step + 1)) return false;
+  if (!context_.is_rank_zero()) return true;
+  step_.show_gradients([this, bins = config.bins](const std::vector<NamedParameter>& parameters) {
     gradients_ = histograms_of_gradients(parameters, bins);
   });
   return true;
 }
 
 void ProgressLog::log_histograms() {
-  HistogramTable table{.epoch = epoch(), .step = parts_.state.step};
-  table.histograms = histograms_of_weights(trainable_parameters(parts_.model), parts_.experiment.histograms.bins);
+  HistogramTable table{.epoch = epoch(), .step = state_.step};
+  table.histograms = histograms_of_weights(trainable_parameters(*context_.model), context_.experiment.histograms.bins);
   std::ranges::move(gradients_, std::back_inserter(table.histograms));
   gradients_.clear();
-  parts_.loggers.histograms(table);
+  context_.loggers.histograms(table);
 }
 
 void ProgressLog::event(const std::string& kind, const std::string& text) {
-  parts_.loggers.event(
-      {.time = wall_seconds(), .epoch = epoch(), .step = parts_.state.step, .kind = kind, .text = text});
+  context_.loggers.event({.time = wall_seconds(), .epoch = epoch(), .step = state_.step, .kind = kind, .text = text});
 }
 
 void update(NamedValues& values, const NamedValues& changes) {

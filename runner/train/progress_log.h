@@ -4,12 +4,10 @@
 #pragma once
 
 #include "base/clock.h"
-#include "comm/communicator.h"
-#include "config/experiment.h"
-#include "metrics/logger_hub.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
 #include "metrics/system_metrics.h"
+#include "train/context.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 
@@ -20,20 +18,14 @@ namespace ddprun {
 
 class ProgressLog {
  public:
-  // All parts outlive it.
-  struct Parts {
-    const Experiment& experiment;
-    const TrainPlan& plan;
-    TrainState& state;
-    TrainStep& step;
-    StepTimer& timer;
-    Communicator& communicator;
-    LoggerHub& loggers;
-    const Model& model;
-    DeviceBackend* backend;  // null on the CPU
-  };
-
-  explicit ProgressLog(const Parts& parts) : parts_(parts), system_metrics_(parts.backend) {}
+  // All arguments outlive it.
+  ProgressLog(const Context& context, const TrainPlan& plan, TrainState& state, TrainStep& step, StepTimer& timer)
+      : context_(context),
+        plan_(plan),
+        state_(state),
+        step_(step),
+        timer_(timer),
+        system_metrics_(context.backend.get()) {}
 
   // Restarts at the beginning of an attempt and after a rollback: rows count from the state's step on.
   void restart();
@@ -71,9 +63,9 @@ class ProgressLog {
   bool watch_gradients();
 
   // Puts the sums of all ranks into the state, for a checkpoint. Collective.
-  void save_window() { parts_.state.window = window_.totals(parts_.communicator); }
+  void save_window() { state_.window = window_.totals(context_.communicator); }
   at::Tensor window() const { return window_.numbers(); }
-  void restore_window(const at::Tensor& numbers) { window_.reset(parts_.state.window, numbers); }
+  void restore_window(const at::Tensor& numbers) { window_.reset(state_.window, numbers); }
 
   // Returns the phases of this attempt's steps. Waits for a GPU.
   const PhaseSeconds& take_phases();
@@ -83,9 +75,13 @@ class ProgressLog {
   double speed();
   void log_training();
   void log_histograms();
-  int64_t epoch() const { return parts_.plan.epoch_of(parts_.state.step); }
+  int64_t epoch() const { return plan_.epoch_of(state_.step); }
 
-  Parts parts_;
+  const Context& context_;
+  const TrainPlan& plan_;
+  TrainState& state_;
+  TrainStep& step_;
+  StepTimer& timer_;
   SystemMetrics system_metrics_;
   MetricSums window_;                 // since the state's `window` was taken
   PhaseSeconds phases_;               // except those still in the timer

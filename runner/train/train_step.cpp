@@ -31,10 +31,6 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
 // Returns a bool on the device: x - x is 0 for every finite number, NaN for the others.
 at::Tensor not_finite(const at::Tensor& number) { return (number - number).ne(0); }
 
-at::Tensor on_host(const at::Tensor& tensor) {
-  return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-}
-
 // Calls a function at the end of the scope, however it is left.
 template <class Call>
 class ScopeEnd {
@@ -93,16 +89,6 @@ void require_loss(const at::Tensor& loss) {
         {"model", log::text("the loss is ", loss.sizes(), ": expected one number, the mean over the samples")});
 }
 
-void rehearsed(int64_t samples, const std::function<void()>& rehearsal) try {
-  rehearsal();
-} catch (const FromPlugin& error) {
-  throw PluginMistake(
-      {error.section,
-       log::text(error.problem, ". This was a rehearsal with ", samples, samples == 1 ? " sample" : " samples",
-                 ", the fewest that a worker has at once, perhaps in the last batch of an epoch. Choose another "
-                 "trainer.global_batch or micro_batch, or leave that batch out with trainer.limit_train_batches")});
-}
-
 std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters) {
   std::vector<std::string> names;
   for (const auto& parameter : parameters) {
@@ -129,34 +115,33 @@ at::Tensor StepOutcome::mean_loss() const {
   return loss.defined() ? loss.to(at::kFloat) : loss;  // a copy, since the next step may overwrite the numbers
 }
 
-TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule)
-    : parts_(std::move(parts)),
-      config_(config),
-      schedule_(std::move(schedule)),
-      parameters_(trainable_parameters(*parts_.model)),
-      buffers_(buffers(*parts_.model)),
-      shared_(*parts_.model, config.broadcast_buffers == BroadcastBuffers::kEveryStep),
-      reducer_(std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config))),
-      scaler_({.scale = config.loss_scale}, parts_.device, parts_.precision.scales_gradients()),
-      clip_(config, scaler_.enabled()),
-      ema_(parameters_, config.ema_decay),
+TrainStep::TrainStep(const Context& context, StepTimer& timer, Schedule schedule)
+    : context_(context),
+      config_(context.experiment.trainer),
+      timer_(timer),
+      parallel_(context.parallel),
+      lr_(context.optimizer, std::move(schedule), context.backend != nullptr),
+      parameters_(trainable_parameters(*context.model)),
+      buffers_(buffers(*context.model)),
+      shared_(*context.model, config_.broadcast_buffers == BroadcastBuffers::kEveryStep),
+      reducer_(std::make_unique<GradientReducer>(parameters_, context.communicator, reducer_options(config_))),
+      scaler_({.scale = config_.loss_scale}, context.device, context.precision.scales_gradients()),
+      clip_(config_, scaler_.enabled()),
+      ema_(parameters_, config_.ema_decay),
       mark_(parameters_, skips_by_norm()),
-      graphs_({config.cuda_graph, parts_.backend, parts_.communicator, parts_.device, parts_.timer, buffers_}),
-      micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
-  for (const auto& group : parts_.optimizer->groups()) base_lrs_.push_back(group.lr);
-  if (config.sync_batchnorm) statistics_ = synchronize_batch_norm(*parts_.model, parts_.communicator);
-  if (!parts_.parallel) {
-    const DataParallel::Copy whole{.model = parts_.model, .device = parts_.device};
-    parts_.parallel = std::make_shared<DataParallel>(std::vector{whole});
-  }
+      graphs_(context, timer),
+      micro_batch_(std::max<int64_t>(config_.micro_batch, 0)) {
+  if (config_.sync_batchnorm) statistics_ = synchronize_batch_norm(*context.model, context.communicator);
+  if (!parallel_)
+    parallel_ = std::make_shared<DataParallel>(std::vector<DataParallel::Copy>{{context.model, context.device}});
   if (!graphs_.in_use()) return;
   if (const auto reason = why_not_capturable(); !reason.empty()) graphs_.refuse(reason);
 }
 
 void TrainStep::take_parameters() {
-  parameters_ = trainable_parameters(*parts_.model);
+  parameters_ = trainable_parameters(*context_.model);
   reducer_.reset();  // its hooks on the parameters go before those of the next one come
-  reducer_ = std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config_));
+  reducer_ = std::make_unique<GradientReducer>(parameters_, context_.communicator, reducer_options(config_));
   mark_ = GradientMark(parameters_, skips_by_norm());
   ema_.follow(parameters_);
   looked_for_unused_ = false;
@@ -164,24 +149,24 @@ void TrainStep::take_parameters() {
 }
 
 void TrainStep::set_scaler_state(const GradScaler::State& state) {
-  scaler_ = GradScaler(state, parts_.device, parts_.precision.scales_gradients());
+  scaler_ = GradScaler(state, context_.device, context_.precision.scales_gradients());
 }
 
 // Returns why the settings prevent capturing steps; empty if they do not.
 std::string TrainStep::why_not_capturable() {
-  const bool several = parts_.communicator.is_distributed();
-  if (parts_.parallel->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
+  const bool several = context_.communicator.is_distributed();
+  if (parallel_->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
   if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
   if (reducer_->through_host()) return "launch.backend gloo exchanges gradients through host memory";
   if (several && config_.gradient_compression != GradientCompression::kNone)
     return "trainer.gradient_compression works on streams of its own";
-  if (!send_lrs()) return "this optimizer, with these options, needs the host in its step";
+  if (!lr_.send()) return "this optimizer, with these options, needs the host in its step";
   return "";
 }
 
 void TrainStep::restart() {
   graphs_.forget();
-  lrs_of_ = -1;
+  lr_.forget();
 }
 
 // Runs a step. The lrs may depend on whether the previous step counted, which the host then waits for: with graphs
@@ -190,9 +175,9 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
   if (graphs_.in_use() && !watched) set_lrs(step);
   const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
   const auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
-  lrs_of_ = -1;
+  lr_.forget();
   scaler_.count();
-  StepOutcome outcome(results, parts_.device);
+  StepOutcome outcome(results, context_.device);
   if (skips_by_norm()) last_ = outcome;
   return outcome;
 }
@@ -200,20 +185,20 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
 // Computes micro-batches, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in it may
 // wait for the device or use host numbers that change from step to step: cuda_graphs.h captures it.
 StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
-  auto& timer = parts_.timer;
+  auto& timer = timer_;
   const ScopeEnd without_gradients([this] { drop_gradients(); });
-  const WithoutOthers without_others(*parts_.model, mode.alone ? statistics_ : nullptr);
+  const WithoutOthers without_others(*context_.model, mode.alone ? statistics_ : nullptr);
   const auto micro_batches = split(batch);
   const OperatorLog::Listening listening(mode.log);
   const BufferGuard buffers(buffers_, skips());
   StepResults results;
-  CountedMean counted(parts_.communicator, static_cast<int64_t>(micro_batches.size()), mode.alone);
+  CountedMean counted(context_.communicator, static_cast<int64_t>(micro_batches.size()), mode.alone);
   timer.begin(StepPhase::kWait);
   if (!mode.alone) {
     reducer_->before_forward();
-    parts_.communicator.broadcast(shared_.read_by_step());
+    context_.communicator.broadcast(shared_.read_by_step());
   }
-  parts_.parallel->refresh();
+  parallel_->refresh();
   for (const auto& micro : micro_batches) {
     timer.begin(StepPhase::kForward);
     const auto loss = forward(micro, counted, results.sums);  // in autocast; weighted by its share, scaled
@@ -224,7 +209,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
       loss.backward();
     }
   }
-  parts_.parallel->collect_gradients();
+  parallel_->collect_gradients();
   if (mode.backward_only) return results;
   tell_of_unused();
   timer.begin(StepPhase::kOptimizer);
@@ -239,7 +224,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   buffers.restore_where(gradients.skipped);
   auto numbers = gradients.checked;
   results.checked = static_cast<int64_t>(numbers.size());
-  std::ranges::move(results.sums.scalars(parts_.device), std::back_inserter(numbers));
+  std::ranges::move(results.sums.scalars(context_.device), std::back_inserter(numbers));
   results.numbers = packed(numbers);
   return results;
 }
@@ -247,7 +232,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
 // Splits the batch into the same number of micro-batches on every rank, set by the largest part: the exchange belongs
 // to each rank's last one. A micro-batch without samples of its own borrows one and adds nothing.
 std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) const {
-  const int64_t count = micro_batches_of(batch.global_samples, parts_.communicator.world().size, micro_batch_);
+  const int64_t count = micro_batches_of(batch.global_samples, context_.communicator.world().size, micro_batch_);
   const auto made = batch.made();
   const int64_t own = batch.weight > 0 ? made.size() : 0;
   std::vector<MicroBatch> parts;
@@ -264,12 +249,12 @@ std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) con
 
 // Returns the loss for backward: weighted and scaled.
 at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, MetricSums& sums) {
-  const auto batch = parts_.precision.converted(micro.batch);
+  const auto batch = context_.precision.converted(micro.batch);
   if (statistics_) statistics_->counts = micro.samples > 0;
   Step step;
   {
-    const auto autocast = parts_.precision.autocast();
-    step = parts_.parallel->step(batch, parts_.objective);
+    const auto autocast = context_.precision.autocast();
+    step = parallel_->step(batch, context_.objective);
   }
   require_loss(step.loss);
   mark_.set(step.loss);
@@ -283,7 +268,7 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, Met
 
 // Warns of unused parameters, which end a run of several workers but would go unnoticed in one of a single worker.
 void TrainStep::tell_of_unused() {
-  if (parts_.communicator.is_distributed() || std::exchange(looked_for_unused_, true)) return;
+  if (context_.communicator.is_distributed() || std::exchange(looked_for_unused_, true)) return;
   const auto unused = without_gradient(parameters_);
   if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
 }
@@ -303,9 +288,9 @@ TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
 
 void TrainStep::step_optimizer(const Gradients& gradients) {
   if (gradients.found_inf.defined()) {
-    in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(gradients.found_inf); });
+    in_plugin({"optimizer", "step_unless"}, [&] { context_.optimizer->step_unless(gradients.found_inf); });
   } else {
-    in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
+    in_plugin({"optimizer", "step"}, [&] { context_.optimizer->step(); });
   }
 }
 
@@ -326,62 +311,18 @@ void TrainStep::set_skipped(int64_t steps) {
   skipped_ = steps;
 }
 
-// Tries a micro-batch without the other ranks: one that runs out of memory would leave them waiting.
-void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
-  const WithoutOthers without_others(*parts_.model, statistics_);
+void TrainStep::forward_backward(const TrainBatch& batch, int64_t samples) {
+  const WithoutOthers without_others(*context_.model, statistics_);
   const ScopeEnd without_gradients([this] { drop_gradients(); });
   MetricSums unused;
-  CountedMean counted(parts_.communicator, 1, /*alone=*/true);
-  parts_.parallel->refresh();
+  CountedMean counted(context_.communicator, 1, /*alone=*/true);
+  parallel_->refresh();
   forward({.batch = part_of_batch(batch.made(), {0, samples}), .samples = samples}, counted, unused).backward();
-  parts_.parallel->collect_gradients();
-}
-
-void TrainStep::with_memory_of_a_step(const std::function<void()>& trial) {
-  const torch::NoGradGuard no_gradients;
-  std::vector<at::Tensor> weights;  // on the host, to take no device memory
-  for (const auto& parameter : parameters_) {
-    weights.push_back(on_host(parameter.value));
-    parameter.value.mutable_grad() = at::zeros_like(parameter.value.detach());
-  }
-  auto before = parts_.optimizer->state();
-  for (auto& [name, tensor] : before) tensor = on_host(tensor);
-  in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
-  ema_.update({});
-  drop_gradients();
-  {
-    const torch::AutoGradMode with_gradients(true);
-    trial();
-  }
-  in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(before); });
-  ema_.load_state({});
-  for (size_t i = 0; i < weights.size(); ++i) parameters_[i].value.copy_(weights[i]);
+  parallel_->collect_gradients();
 }
 
 void TrainStep::set_lrs(int64_t step) {
-  if (lrs_of_ == step) return;
-  const int64_t applied = step - skipped() - scaler_.overflows();
-  auto& groups = parts_.optimizer->groups();
-  for (size_t i = 0; i < groups.size(); ++i)
-    groups[i].lr = lr_factor_ * groups[i].lr_scale * schedule_.lr(base_lrs_[i], applied);
-  if (parts_.backend) send_lrs();
-  lrs_of_ = step;
-}
-
-bool TrainStep::send_lrs() {
-  return in_plugin({"optimizer", "send_lrs"}, [&] { return parts_.optimizer->send_lrs(); });
-}
-
-NamedValues TrainStep::lrs() const {
-  const auto& groups = parts_.optimizer->groups();
-  NamedValues lrs{{"lr", groups.front().lr}};
-  int64_t number = 0;
-  for (size_t i = 1; i < groups.size(); ++i) {
-    if (groups[i].lr_scale != 1) continue;  // a part of the one before
-    ++number;
-    if (base_lrs_[i] != base_lrs_[0]) lrs.emplace_back("lr_" + std::to_string(number), groups[i].lr);
-  }
-  return lrs;
+  lr_.set(step, [&] { return step - skipped() - scaler_.overflows(); });
 }
 
 std::vector<at::Tensor> TrainStep::gradients() const {

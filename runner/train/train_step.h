@@ -6,23 +6,18 @@
 // Used from the training thread, by all ranks alike.
 #pragma once
 
-#include "comm/communicator.h"
 #include "comm/gradient_reducer.h"
 #include "comm/shared_buffers.h"
-#include "config/experiment.h"
 #include "data/loader.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
+#include "train/context.h"
 #include "train/counted_mean.h"
 #include "train/cuda_graphs.h"
-#include "train/data_parallel.h"
 #include "train/ema.h"
 #include "train/grad_scaler.h"
 #include "train/gradients.h"
-#include "train/precision.h"
-#include "train/schedule.h"
-
-#include <ddprun/optimizer.h>
+#include "train/lr_policy.h"
 
 #include <functional>
 #include <memory>
@@ -58,28 +53,14 @@ class StepOutcome {
 // Throws PluginMistake unless the loss is a number that backward can start from.
 void require_loss(const at::Tensor& loss);
 
-// Calls a rehearsal with so many samples, the fewest that a rank has at once. Its errors say so, and what to do.
-void rehearsed(int64_t samples, const std::function<void()>& rehearsal);
-
 // Return the parameters that a backward pass has not reached, and the message about them.
 std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters);
 std::string unused_text(const std::vector<std::string>& names);
 
 class TrainStep {
  public:
-  struct Parts {
-    Communicator& communicator;
-    std::shared_ptr<Model> model;  // on its device, in its precision
-    std::shared_ptr<Optimizer> optimizer;
-    const Objective& objective;
-    Precision precision;
-    c10::Device device;
-    std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp, the model and its copies; else null
-    StepTimer& timer;
-    DeviceBackend* backend = nullptr;  // null on the CPU
-  };
-
-  TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule);
+  // Both references outlive it.
+  TrainStep(const Context& context, StepTimer& timer, Schedule schedule);
 
   // Trains, from the next step on, the parameters that require gradients now: others than before.
   void take_parameters();
@@ -98,21 +79,14 @@ class TrainStep {
   // Runs forward, backward and the exchange only, and discards the gradients. Random generators and buffers change.
   void warm_up(const TrainBatch& batch) { compute(batch, 0, {.backward_only = true}); }
 
-  // Runs forward and backward of the first `samples` samples on this rank only, and discards the gradients.
-  void try_micro_batch(const TrainBatch& batch, int64_t samples);
-
-  // Calls `trial` while memory is held as during training: the optimizer's state, averages. Restores weights, optimizer
-  // and averages, which have made no step yet.
-  void with_memory_of_a_step(const std::function<void()>& trial);
+  // Runs forward and backward of the first `samples` samples on this rank only, and discards the gradients: one that
+  // runs out of memory does not leave the others waiting. Random generators and buffers change.
+  void forward_backward(const TrainBatch& batch, int64_t samples);
 
   // Sets the most samples of a rank in a micro-batch; 0: all of its part.
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 
-  // Returns the lrs of the last step: "lr", and "lr_1", "lr_2" ... of the groups whose own lr differs from the first
-  // one's. With pretrained.layer_decay they are those of the last layer.
-  NamedValues lrs() const;
-  void set_lr_factor(double factor) { lr_factor_ = factor; }  // of all lrs, besides the schedule
-  Schedule& schedule() { return schedule_; }
+  LrPolicy& lr() { return lr_; }
   GradScaler& scaler() { return scaler_; }
   Ema& ema() { return ema_; }
   const Ema& ema() const { return ema_; }
@@ -147,17 +121,16 @@ class TrainStep {
   bool skips() const { return config_.on_nonfinite == OnNonfinite::kSkip; }
   bool skips_by_norm() const { return skips() && !scaler_.enabled(); }
   void set_lrs(int64_t step);
-  bool send_lrs();
   std::vector<at::Tensor> gradients() const;
 
-  Parts parts_;
-  TrainerConfig config_;
-  Schedule schedule_;
+  const Context& context_;
+  const TrainerConfig& config_;
+  StepTimer& timer_;
+  std::shared_ptr<DataParallel> parallel_;  // the model, and its copies with trainer.strategy dp
+  LrPolicy lr_;
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
   SharedBuffers shared_;
-  std::vector<double> base_lrs_;  // the optimizer's own lrs, one per group
-  double lr_factor_ = 1;
   std::unique_ptr<GradientReducer> reducer_;
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   GradScaler scaler_;                            // enabled with fp16
@@ -167,7 +140,6 @@ class TrainStep {
   CudaGraphs graphs_;
   bool looked_for_unused_ = false;
   std::optional<bool> counts_;  // whether the model's steps say how many count, once there was one
-  int64_t lrs_of_ = -1;         // the current step, once its lrs are set
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
   std::optional<StepOutcome> last_;                                   // of the previous step, until it is counted
   int64_t skipped_ = 0;

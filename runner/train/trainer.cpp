@@ -4,9 +4,8 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "train/checkpointer.h"
-#include "train/micro_batch_search.h"
 #include "train/out_of_memory.h"
-#include "train/state_guard.h"
+#include "train/trials.h"
 
 #include <ddprun/error.h>
 
@@ -16,50 +15,50 @@
 namespace ddprun {
 namespace {
 
-std::vector<std::shared_ptr<Model>> models_of(const TrainerParts& parts) {
-  return parts.parallel ? parts.parallel->models() : std::vector{parts.model};
+std::vector<std::shared_ptr<Model>> models_of(const Context& context) {
+  return context.parallel ? context.parallel->models() : std::vector{context.model};
+}
+
+Schedule schedule_of(const Context& context, const TrainPlan& plan) {
+  return {context.experiment.schedule, context.experiment.trainer.global_batch, plan.steps_per_epoch(),
+          plan.max_steps(), context.optimizer->groups().front().lr};
+}
+
+TrainState first_state(const Context& context) {
+  return {.global_batch = context.experiment.trainer.global_batch,
+          .batch_per_worker = context.experiment.trainer.batch_per_worker,
+          .seed = context.experiment.seed,
+          .world_size = context.communicator.world().size,
+          .devices = context.devices(),
+          .train_samples = context.dataset->size(Split::kTrain)};
 }
 
 }  // namespace
 
-Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested)
-    : experiment_(experiment),
-      parts_(std::move(parts)),
+Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::function<bool()> stop_requested,
+                 Agreement::Clock clock)
+    : context_(std::move(context)),
+      experiment_(context_.experiment),
       stop_requested_(std::move(stop_requested)),
-      buffers_(buffers(*parts_.model)),
-      plan_(experiment.trainer, parts_.dataset->size(Split::kTrain)),
-      freezing_(models_of(parts_), experiment.pretrained, plan_.steps_per_epoch()),
-      timer_(parts_.backend ? parts_.backend->make_timer() : nullptr),
-      step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
-             parts_.parallel, timer_, parts_.backend.get()},
-            experiment.trainer,
-            Schedule(experiment.schedule, experiment.trainer.global_batch, plan_.steps_per_epoch(), plan_.max_steps(),
-                     parts_.optimizer->groups().front().lr)),
-      log_({experiment_, plan_, state_, step_, timer_, parts_.communicator, parts_.loggers, *parts_.model,
-            parts_.backend.get()}),
-      agreement_(parts_.communicator, parts_.clock),
-      nonfinite_({experiment_.trainer, parts_.run_dir, parts_.communicator, parts_.device, state_}),
-      callbacks_(parts_.callbacks, parts_.communicator),
-      checkpoints_({experiment_.checkpoint, parts_.run_dir, parts_.communicator, parts_.model, parts_.optimizer, step_,
-                    parts_.backend.get(), parts_.loggers, parts_.checkpoints, callbacks_,
-                    [this] { enter("saving", Activity::kSaving); }}),
-      validator_({experiment_, plan_, state_, parts_.communicator, parts_.dataset, step_, log_, parts_.loggers,
-                  buffers_, parts_.backend.get(), [this] { enter("evaluating", Activity::kEvaluating); },
-                  [this](Split split) { return interrupted(split); }, [this] { return out_of_patience(); }},
-                 Evaluator({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator,
-                            parts_.precision, parts_.device, parts_.images},
-                           experiment.trainer)),
-      range_test_(experiment.schedule),
-      profiler_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
-      run_clock_(parts_.command_started_at) {
-  state_.global_batch = experiment.trainer.global_batch;
-  state_.batch_per_worker = experiment.trainer.batch_per_worker;
-  state_.seed = experiment.seed;
-  state_.world_size = parts_.communicator.world().size;
-  state_.devices = parts_.parallel ? parts_.parallel->devices() : 1;
-  state_.train_samples = parts_.dataset->size(Split::kTrain);
-  if (parts_.communicator.world().rank != 0) return;
-  for (const auto& warning : step_.schedule().warnings()) log::warn(warning);
+      plan_(experiment_.trainer, context_.dataset->size(Split::kTrain)),
+      freezing_(models_of(context_), experiment_.pretrained, plan_.steps_per_epoch()),
+      state_(first_state(context_)),
+      timer_(context_.backend ? context_.backend->make_timer() : nullptr),
+      step_(context_, timer_, schedule_of(context_, plan_)),
+      log_(context_, plan_, state_, step_, timer_),
+      agreement_(context_.communicator, std::move(clock)),
+      nonfinite_(context_, state_),
+      callbacks_(std::move(callbacks), context_.communicator),
+      checkpoints_(context_, step_, callbacks_, [this] { enter("saving", Activity::kSaving); }),
+      validator_(context_, plan_, state_, step_, log_,
+                 {.alive = [this] { enter("evaluating", Activity::kEvaluating); },
+                  .interrupted = [this](Split split) { return interrupted(split); },
+                  .give_up = [this] { return out_of_patience(); }}),
+      range_test_(experiment_.schedule),
+      profiler_(experiment_.profile, context_.run_dir, context_.communicator.world().rank, context_.backend != nullptr),
+      run_clock_(context_.command_started_at) {
+  if (!context_.is_rank_zero()) return;
+  for (const auto& warning : step_.lr().schedule().warnings()) log::warn(warning);
   for (const auto& warning : freezing_.warnings(plan_.max_steps())) log::warn(warning);
 }
 
@@ -67,7 +66,7 @@ RunEnd Trainer::run() try {
   start_callbacks();
   if (!over()) begin();
   while (!over()) {
-    parts_.model->train();
+    context_.model->train();
     while (!at_part_end() && !stopping_) train_step();
     timer_.pause();
     if (!stopping_ && at_part_end()) finish_part();
@@ -100,9 +99,9 @@ void Trainer::test() try {
 }
 
 void Trainer::start_callbacks() {
-  const auto& world = parts_.communicator.world();
-  callbacks_.start({.model = parts_.model,
-                    .dataset = parts_.dataset,
+  const auto& world = context_.communicator.world();
+  callbacks_.start({.model = context_.model,
+                    .dataset = context_.dataset,
                     .rank = world.rank,
                     .world_size = world.size,
                     .step = state_.step,
@@ -120,7 +119,7 @@ void Trainer::begin() try {
   enter_phase(state_.step);
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
   on_activity(Activity::kComputing);
-  warm_up_reducer();
+  warm_up();
   rehearse_smallest_part();
   if (stopping_) return;
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
@@ -134,13 +133,13 @@ void Trainer::begin() try {
 // Starts what depends on the current step, at the start of an attempt and after a rollback.
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
-  warm_up_reducer();
+  warm_up();
   if (stopping_) return;
   step_.restart();
   nonfinite_.restart();
   validator_.restart();
   if (config.verify_shards) {
-    shards_.emplace(parts_.communicator, parts_.dataset, step_plan(config, state_.train_samples), state_.step);
+    shards_.emplace(context_.communicator, context_.dataset, step_plan(config, state_.train_samples), state_.step);
   }
   log_.restart();
 }
@@ -151,10 +150,8 @@ void Trainer::choose_micro_batch() {
   if (state_.micro_batch == 0) {
     const auto* batch = next_batch();
     if (!batch) return;
-    const StateGuard kept(buffers_, parts_.backend.get());
     if (freezing_.enter_last()) step_.take_parameters();
-    parts_.model->train();
-    state_.micro_batch = find_micro_batch(step_, *batch, parts_.communicator, parts_.backend.get());
+    state_.micro_batch = find_micro_batch(context_, step_, *batch);
     enter_phase(state_.step);
   }
   step_.set_micro_batch(state_.micro_batch);
@@ -170,22 +167,14 @@ void Trainer::enter_phase(int64_t step) {
 // Unfreezes what trains from here on.
 void Trainer::unfreeze() {
   enter_phase(state_.step);
-  warm_up_reducer();
+  warm_up();
   log_.event("unfrozen", freezing_.text());
-  if (parts_.communicator.world().rank == 0) log::info("pretrained.unfreeze: " + freezing_.text());
+  if (context_.is_rank_zero()) log::info("pretrained.unfreeze: " + freezing_.text());
 }
 
-// Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
-// portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
-// discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
-// first step from one that never stopped.
-void Trainer::warm_up_reducer() {
-  if (stopping_ || std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
-  const auto* batch = next_batch();
-  if (!batch) return;
-  const StateGuard kept(buffers_, parts_.backend.get());
-  parts_.model->train();
-  step_.warm_up(*batch);
+void Trainer::warm_up() {
+  if (stopping_ || std::exchange(warmed_up_, true) || !context_.communicator.is_distributed()) return;
+  if (const auto* batch = next_batch()) warm_up_reducer(context_, step_, *batch);
 }
 
 // Returns the batch of the next step, for that step and for what is tried before it; or null, on all ranks, if one of
@@ -193,9 +182,9 @@ void Trainer::warm_up_reducer() {
 const TrainBatch* Trainer::next_batch() {
   if (next_) return &*next_;
   if (!loader_)
-    loader_ = std::make_unique<TrainLoader>(parts_.dataset, experiment_.trainer, experiment_.seed,
-                                            parts_.communicator.world(), parts_.device, state_.step,
-                                            parts_.images[static_cast<size_t>(Split::kTrain)]);
+    loader_ = std::make_unique<TrainLoader>(context_.dataset, experiment_.trainer, experiment_.seed,
+                                            context_.communicator.world(), context_.device, state_.step,
+                                            context_.images[static_cast<size_t>(Split::kTrain)]);
   const Stopwatch time;
   const auto give_up = [this] { return out_of_patience(); };
   next_ = loader_->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
@@ -223,7 +212,7 @@ bool Trainer::out_of_patience() {
 void Trainer::rehearse_smallest_part() {
   const auto& config = experiment_.trainer;
   const auto plan = step_plan(config, state_.train_samples);
-  const auto world = parts_.communicator.world().size;
+  const auto world = context_.communicator.world().size;
   const auto smallest = [&](int64_t step) {
     return plan.smallest_part(step, world, std::max<int64_t>(state_.micro_batch, config.micro_batch),
                               config.sync_batchnorm);
@@ -231,10 +220,7 @@ void Trainer::rehearse_smallest_part() {
   const auto samples = smallest(plan.steps_per_epoch() - 1);
   if (stopping_ || samples >= smallest(0)) return;
   const auto* batch = next_batch();
-  if (!batch || batch->size() < samples) return;
-  const StateGuard kept(buffers_, parts_.backend.get());
-  parts_.model->train();
-  rehearsed(samples, [&] { step_.try_micro_batch(*batch, samples); });
+  if (batch && batch->size() >= samples) rehearse(context_, step_, *batch, samples);
 }
 
 void Trainer::train_step() try {
@@ -309,13 +295,13 @@ void Trainer::call_back(const at::Tensor& loss) {
   obey(callbacks_.after_step({.epoch = plan_.epoch_of(state_.step),
                               .step = state_.step,
                               .samples = state_.samples,
-                              .lr = step_.lrs().front().second,
+                              .lr = step_.lr().values().front().second,
                               .loss = loss}));
 }
 
 // Does what callbacks ask for: at once, or at the end of this part.
 void Trainer::obey(const Requests& requests) {
-  step_.set_lr_factor(callbacks_.lr_factor());
+  step_.lr().set_factor(callbacks_.lr_factor());
   save_asked_ |= requests.save;
   state_.evaluation_asked |= requests.evaluate && state_.step > state_.evaluated_step;
   if (!requests.stop.empty()) stop_early(requests.stop);
@@ -426,11 +412,11 @@ void Trainer::save_now(bool best) {
   enter("saving", Activity::kSaving);
   save_asked_ = false;
   if (!settle()) return;
-  if (const auto problem = nonfinite_.problem_of_weights(*parts_.model)) throw UserError(*problem);
+  if (const auto problem = nonfinite_.problem_of_weights()) throw UserError(*problem);
   log_.save_window();
   state_.skipped_without_overflow = step_.skipped();
   state_.clock = run_clock_.state();
-  state_.memory_format = parts_.precision.memory_format();
+  state_.memory_format = context_.precision.memory_format();
   state_.scaler = step_.scaler().state();
   checkpoints_.save(state_, log_.window(), best);
   log_.event("checkpoint", checkpoint_name(state_.step) + (best ? ", the best so far" : ""));
@@ -443,16 +429,16 @@ void Trainer::finish_saving() {
 
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
-  state_.require_same_run(experiment_, parts_.dataset->size(Split::kTrain), path);
+  state_.require_same_run(experiment_, context_.dataset->size(Split::kTrain), path);
   state_.batch_per_worker = experiment_.trainer.batch_per_worker;
   run_clock_.set_state(state_.clock);
   validator_.restore();
-  step_.schedule().set_state(state_.schedule);
+  step_.lr().schedule().set_state(state_.schedule);
   step_.set_scaler_state(state_.scaler);
   step_.set_skipped(state_.skipped_without_overflow);
   enter_phase(std::max<int64_t>(0, state_.step - 1));  // that of the last step, whose averages the checkpoint has
   restore_window(checkpoints_.restore(checkpoint, state_, path));
-  step_.set_lr_factor(callbacks_.lr_factor());
+  step_.lr().set_factor(callbacks_.lr_factor());
   const auto time = experiment_.trainer.max_seconds;
   const bool time_over = time > 0 && state_.train_seconds >= time;
   const bool more_to_do = state_.finished == RunStatus::kCompleted && state_.step < plan_.max_steps() && !time_over;
@@ -464,13 +450,13 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
 
 // Restores each rank's own sums, as if it had never stopped; at another world size rank 0 takes over everyone's.
 void Trainer::restore_window(const TensorDict& own) {
-  const auto& world = parts_.communicator.world();
+  const auto& world = context_.communicator.world();
   if (state_.world_size == world.size) {
     log_.restore_window(own.at("window"));
   } else if (world.rank == 0) {
     log_.restore_window(numbers_of(state_.window));
   }
-  const int64_t devices = parts_.parallel ? parts_.parallel->devices() : 1;
+  const auto devices = context_.devices();
   const bool same_parts = state_.world_size == world.size && state_.devices == devices;
   if (!same_parts) state_.micro_batch = 0;  // another number fits into memory now
   state_.world_size = world.size;
@@ -499,10 +485,9 @@ bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
     stop_early(found);
     return false;
   }
-  const bool is_rank_zero = parts_.communicator.world().rank == 0;
-  const auto file = event_file(parts_.run_dir, step.step);
+  const auto file = event_file(context_.run_dir, step.step);
   try {
-    if (is_rank_zero && action != Action::kKeep) write_event(event, experiment_.trainer.on_nonfinite, file);
+    if (context_.is_rank_zero() && action != Action::kKeep) write_event(event, experiment_.trainer.on_nonfinite, file);
   } catch (const std::exception& problem) {  // the step's problem matters more than this
     log::warn(problem.what());
   }
@@ -515,7 +500,7 @@ bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
       ++state_.skips_in_row;
       ++state_.skipped;
       log_.event("nonfinite", found + "; the step is skipped");
-      if (is_rank_zero) log::warn(found + ". The step is skipped; its batch is in " + file.string());
+      if (context_.is_rank_zero()) log::warn(found + ". The step is skipped; its batch is in " + file.string());
       break;
     case Action::kRollBack: roll_back(verdict); return false;
     case Action::kStop: throw UserError(error);
@@ -532,13 +517,13 @@ void Trainer::roll_back(const NonfinitePolicy::Verdict& verdict) {
   auto skipped = state_.skipped_steps;
   skipped.push_back(verdict.step.step);
   agreement_.settle();  // its flags are for steps that were rolled back
-  restore(read_on_all(path, parts_.communicator), path);
+  restore(read_on_all(path, context_.communicator), path);
   drop_loader();
   state_.skipped_steps = std::move(skipped);
   nonfinite_.rolled_back(from, state_.step);
-  if (parts_.communicator.world().rank == 0) {
+  if (context_.is_rank_zero()) {
     log::warn(log::text(verdict.found, ". Rolled back to step ", state_.step, ", skipping that batch; it is in ",
-                        event_file(parts_.run_dir, verdict.step.step).string()));
+                        event_file(context_.run_dir, verdict.step.step).string()));
   }
   log_.event("rollback", log::text(verdict.found, "; rolled back to step ", state_.step));
   start_from_here();
@@ -550,11 +535,11 @@ void Trainer::enter(const char* phase, Activity activity) {
 }
 
 void Trainer::on_activity(Activity activity) const {
-  if (parts_.on_activity) parts_.on_activity(activity, state_.step);
+  if (context_.on_activity) context_.on_activity(activity, state_.step);
 }
 
 RunEnd Trainer::end() const {
-  const auto& world = parts_.communicator.world();
+  const auto& world = context_.communicator.world();
   const auto untested = test_error_.empty() ? "" : "; the test failed: " + test_error_;
   return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
           .stop_reason = !stopping_            ? state_.stop_reason + untested

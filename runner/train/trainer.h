@@ -5,18 +5,12 @@
 // is equal on all of them, or the next collective would hang.
 #pragma once
 
-#include "base/clock.h"
-#include "checkpoint/background_saver.h"
-#include "comm/communicator.h"
-#include "comm/device_backend.h"
-#include "config/experiment.h"
 #include "data/loader.h"
-#include "launch/heartbeat.h"
-#include "metrics/logger_hub.h"
 #include "metrics/profiler.h"
 #include "train/agreement.h"
 #include "train/callbacks.h"
 #include "train/checkpointer.h"
+#include "train/context.h"
 #include "train/early_stopper.h"
 #include "train/freezing.h"
 #include "train/nonfinite_policy.h"
@@ -26,9 +20,6 @@
 #include "train/train_step.h"
 #include "train/validator.h"
 
-#include <ddprun/optimizer.h>
-
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,32 +28,12 @@
 
 namespace ddprun {
 
-// What a worker prepares before training starts; all of it outlives the trainer.
-struct TrainerParts {
-  Communicator& communicator;
-  std::shared_ptr<Model> model;  // prepared, on its device, in its precision
-  std::shared_ptr<const Dataset> dataset;
-  std::shared_ptr<Optimizer> optimizer;
-  const Objective& objective;
-  const Objective& evaluation_objective;
-  LoggerHub& loggers;
-  BackgroundSaver& checkpoints;
-  std::vector<NamedCallback> callbacks;
-  std::filesystem::path run_dir;  // of the run whose checkpoints these are
-  Precision precision;
-  std::shared_ptr<DeviceBackend> backend;  // null on the CPU
-  c10::Device device = c10::kCPU;
-  std::shared_ptr<DataParallel> parallel;                   // with trainer.strategy dp
-  SplitImages images = {};                                  // makes the batches if the images lie in memory
-  std::function<void(Activity, int64_t step)> on_activity;  // called for each activity; may be null
-  Agreement::Clock clock = {};                              // times the ranks' agreement; null: the machine's clock
-  double command_started_at = steady_seconds();
-};
-
 class Trainer {
  public:
-  // Constructs the trainer; `stop_requested` is asked at every step whether this process was told to end.
-  Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested);
+  // Constructs the trainer; `stop_requested` is asked at every step whether this process was told to end. `clock` times
+  // the ranks' agreement; null: the machine's clock.
+  Trainer(Context context, std::vector<NamedCallback> callbacks, std::function<bool()> stop_requested,
+          Agreement::Clock clock = {});
   Trainer(const Trainer&) = delete;  // its parts refer to each other
   Trainer& operator=(const Trainer&) = delete;
 
@@ -99,7 +70,7 @@ class Trainer {
   void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
-  void warm_up_reducer();
+  void warm_up();
   void rehearse_smallest_part();
   const TrainBatch* next_batch();
   void drop_loader();
@@ -134,10 +105,9 @@ class Trainer {
   bool over() const { return stopping_ || (plan_.all_done(state_) && !at_part_end()); }
   RunEnd end() const;
 
+  Context context_;
   const Experiment& experiment_;
-  TrainerParts parts_;
   std::function<bool()> stop_requested_;
-  std::vector<at::Tensor> buffers_;
   TrainPlan plan_;
   Freezing freezing_;  // before the step, which trains what it leaves
   TrainState state_;

@@ -3,6 +3,7 @@
 
 #include "base/communication_error.h"
 #include "base/log.h"
+#include "comm/replicate.h"
 #include "config/monitors.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
@@ -50,16 +51,25 @@ class AveragedWeights {
 
 }  // namespace
 
-Validator::Validator(Parts parts, Evaluator evaluator)
-    : parts_(std::move(parts)),
-      evaluator_(std::move(evaluator)),
-      stopper_(parts_.experiment.early_stopping.value_or(EarlyStoppingConfig{})) {}
+Validator::Validator(const Context& context, const TrainPlan& plan, TrainState& state, TrainStep& step,
+                     ProgressLog& log, Hooks hooks)
+    : context_(context),
+      plan_(plan),
+      state_(state),
+      step_(step),
+      log_(log),
+      hooks_(std::move(hooks)),
+      buffers_(buffers(*context.model)),
+      evaluator_({context.model, context.dataset, context.evaluation_objective, context.communicator, context.precision,
+                  context.device, context.images},
+                 context.experiment.trainer),
+      stopper_(context.experiment.early_stopping.value_or(EarlyStoppingConfig{})) {}
 
-void Validator::restore() { stopper_.set_state(parts_.state.stopper); }
+void Validator::restore() { stopper_.set_state(state_.stopper); }
 
 bool Validator::still_stops() {
-  const auto& stopping = parts_.experiment.early_stopping;
-  const auto& measured = parts_.state.last_metrics;
+  const auto& stopping = context_.experiment.early_stopping;
+  const auto& measured = state_.last_metrics;
   if (!stopping) return false;
   const auto last = std::ranges::find(measured, stopping->monitor, &NamedValues::value_type::first);
   return last == measured.end() || stopper_.still_stops(last->second);
@@ -68,21 +78,21 @@ bool Validator::still_stops() {
 // Evaluates with rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics
 // of its own, and a result that mixes them could not be reproduced from any checkpoint.
 std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit, const Share& share) {
-  parts_.alive();
-  parts_.communicator.broadcast(parts_.buffers);
-  const AveragedWeights weights(parts_.step.ema());
+  hooks_.alive();
+  context_.communicator.broadcast(buffers_);
+  const AveragedWeights weights(step_.ema());
   return run(split, limit, share);
 }
 
 // Evaluates the model as it is.
 std::optional<Evaluation> Validator::run(Split split, const Limit& limit, const Share& share) {
-  const auto agreed = [&] { return parts_.alive(), parts_.interrupted(split); };
-  return evaluator_.run(split, limit, {.agreed = agreed, .give_up = parts_.give_up}, share);
+  const auto agreed = [&] { return hooks_.alive(), hooks_.interrupted(split); };
+  return evaluator_.run(split, limit, {.agreed = agreed, .give_up = hooks_.give_up}, share);
 }
 
 // Throws the first rank's error on all ranks. An error that is not the user's may be that rank's alone, its GPU's say.
 void Validator::share(const std::exception_ptr& error) {
-  const auto& world = parts_.communicator.world();
+  const auto& world = context_.communicator.world();
   std::string mine;
   try {
     if (error) std::rethrow_exception(error);
@@ -93,15 +103,15 @@ void Validator::share(const std::exception_ptr& error) {
   } catch (const std::exception& problem) {
     mine = (world.size > 1 ? log::text("rank ", world.rank, ": ") : "") + cause_of(problem);
   }
-  for (const auto& text : parts_.communicator.gather_texts(mine)) {
+  for (const auto& text : context_.communicator.gather_texts(mine)) {
     if (!text.empty()) throw TestError(text);
   }
 }
 
 void Validator::sanity_check() {
-  const auto split = evaluation_split(*parts_.dataset);
-  if (parts_.dataset->size(split) == 0) return;
-  const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches});
+  const auto split = evaluation_split(*context_.dataset);
+  if (context_.dataset->size(split) == 0) return;
+  const auto result = evaluate(split, {.batches = context_.experiment.trainer.sanity_batches});
   if (!result) return;
   const auto values = result->values("val");
   require_monitors(values);
@@ -110,16 +120,16 @@ void Validator::sanity_check() {
 
 void Validator::require_monitors(const NamedValues& measured) {
   const auto known = names_of(measured);
-  const auto unknown = unknown_monitors(parts_.experiment, known);
+  const auto unknown = unknown_monitors(context_.experiment, known);
   refused_ = !unknown.empty();
   if (refused_) throw PluginMistake({unknown.front().key, unknown_metric(unknown.front().metric, known)});
 }
 
 void Validator::require_numbers(const NamedValues& measured) const {
-  for (const auto& [key, metric, origin] : monitors_of(parts_.experiment)) {
+  for (const auto& [key, metric, origin] : monitors_of(context_.experiment)) {
     const auto at = std::ranges::find(measured, metric, &NamedValues::value_type::first);
     if (at == measured.end() || !std::isnan(at->second)) continue;
-    const auto step = parts_.state.step;
+    const auto step = state_.step;
     const auto when = step == 0 ? std::string("before the first step") : log::text("after step ", step);
     throw MonitorIsNan(problem_line(origin, key,
                                     metric + " is NaN " + when +
@@ -130,106 +140,103 @@ void Validator::require_numbers(const NamedValues& measured) const {
 }
 
 bool Validator::validate() {
-  const auto& config = parts_.experiment.trainer;
-  const bool due = parts_.plan.all_done(parts_.state) || parts_.plan.due(config.eval_every, parts_.state.step) ||
-                   parts_.state.evaluation_asked;
+  const auto& config = context_.experiment.trainer;
+  const bool due = plan_.all_done(state_) || plan_.due(config.eval_every, state_.step) || state_.evaluation_asked;
   evaluated_.clear();
-  const auto split = evaluation_split(*parts_.dataset);
-  if (!due || parts_.dataset->size(split) == 0) {
-    parts_.log.log_part(0);
+  const auto split = evaluation_split(*context_.dataset);
+  if (!due || context_.dataset->size(split) == 0) {
+    log_.log_part(0);
     return true;
   }
   const Stopwatch time;
   const auto evaluation = evaluate(split, evaluation_limit(config));
   if (!evaluation) return false;
-  parts_.log.log_part(time.seconds());
+  log_.log_part(time.seconds());
   take(*evaluation);
   return true;
 }
 
 bool Validator::validate_again() {
-  const auto split = evaluation_split(*parts_.dataset);
-  if (parts_.dataset->size(split) == 0) return true;
-  const auto evaluation = evaluate(split, evaluation_limit(parts_.experiment.trainer));
+  const auto split = evaluation_split(*context_.dataset);
+  if (context_.dataset->size(split) == 0) return true;
+  const auto evaluation = evaluate(split, evaluation_limit(context_.experiment.trainer));
   if (evaluation) take(*evaluation);
   return evaluation.has_value();
 }
 
 // Notes the result of an evaluation, and its consequences.
 void Validator::take(const Evaluation& evaluation) {
-  const auto& config = parts_.experiment.trainer;
-  const auto split = evaluation_split(*parts_.dataset);
-  if (split == Split::kTest && evaluation_limit(config) == config.test_batches)
-    tested_ = {parts_.state.step, evaluation};
+  const auto& config = context_.experiment.trainer;
+  const auto split = evaluation_split(*context_.dataset);
+  if (split == Split::kTest && evaluation_limit(config) == config.test_batches) tested_ = {state_.step, evaluation};
   observe(evaluation);
   log_predictions(split);
 }
 
 void Validator::log_evaluation(const std::string& split, const Evaluation& evaluation) {
-  parts_.log.log_row(split, evaluation.values());
-  if (parts_.communicator.world().rank == 0 && !std::exchange(told_of_nothing_, evaluation.is_of_nothing()))
+  log_.log_row(split, evaluation.values());
+  if (context_.is_rank_zero() && !std::exchange(told_of_nothing_, evaluation.is_of_nothing()))
     tell_of_nothing(evaluation, split);
   if (!evaluation.confusion.defined()) return;
-  const auto step = parts_.state.step;
-  parts_.loggers.confusion(
-      confusion_table(evaluation.confusion, parts_.dataset->spec(), split, parts_.plan.epoch_of(step), step));
+  const auto step = state_.step;
+  context_.loggers.confusion(
+      confusion_table(evaluation.confusion, context_.dataset->spec(), split, plan_.epoch_of(step), step));
 }
 
 // Logs predictions on rank 0 only, without communication; restores what it changes, so that training is the same
 // without.
 void Validator::log_predictions(Split split) {
-  const auto& config = parts_.experiment.predictions;
-  if (parts_.communicator.world().rank != 0 || config.batches == 0 || config.images_per_batch == 0) return;
-  const StateGuard kept(parts_.buffers, parts_.backend);
-  const AveragedWeights weights(parts_.step.ema());
-  auto table = evaluator_.sample(split, config, parts_.give_up);
+  const auto& config = context_.experiment.predictions;
+  if (!context_.is_rank_zero() || config.batches == 0 || config.images_per_batch == 0) return;
+  const StateGuard kept(buffers_, context_.backend.get());
+  const AveragedWeights weights(step_.ema());
+  auto table = evaluator_.sample(split, config, hooks_.give_up);
   if (!table)
-    return log::warn(log::text("the predictions after step ", parts_.state.step,
+    return log::warn(log::text("the predictions after step ", state_.step,
                                " are not logged: asked to stop while waiting for their samples"));
   table->split = "val";
-  table->epoch = parts_.plan.epoch_of(parts_.state.step);
-  table->step = parts_.state.step;
-  parts_.loggers.predictions(*table);
+  table->epoch = plan_.epoch_of(state_.step);
+  table->step = state_.step;
+  context_.loggers.predictions(*table);
 }
 
 void Validator::observe(const Evaluation& evaluation) {
   log_evaluation("val", evaluation);
   const auto values = evaluation.values("val");
   require_numbers(values);
-  update(parts_.state.last_metrics, values);
+  update(state_.last_metrics, values);
   evaluated_ = values;
   const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
   const Merit merit{value.value_or(std::nan("")), number_of(values, "val/loss")};
-  const Merit best{parts_.state.best_value.value_or(std::nan("")), number_of(parts_.state.best_metrics, "val/loss")};
+  const Merit best{state_.best_value.value_or(std::nan("")), number_of(state_.best_metrics, "val/loss")};
   if (is_better(merit, best, config.maximize)) {
-    parts_.state.best_value = value;
-    parts_.state.best_metrics = values;
-    parts_.state.best_step = parts_.state.step;
-    const auto monitor = std::ranges::find(parts_.state.best_metrics, config.monitor, &NamedValues::value_type::first);
-    if (monitor != parts_.state.best_metrics.end())
-      std::rotate(parts_.state.best_metrics.begin(), monitor, std::next(monitor));
+    state_.best_value = value;
+    state_.best_metrics = values;
+    state_.best_step = state_.step;
+    const auto monitor = std::ranges::find(state_.best_metrics, config.monitor, &NamedValues::value_type::first);
+    if (monitor != state_.best_metrics.end()) std::rotate(state_.best_metrics.begin(), monitor, std::next(monitor));
   }
-  if (parts_.experiment.schedule.kind == ScheduleKind::kPlateau) {
-    parts_.step.schedule().observe(*monitored("schedule.monitor", parts_.experiment.schedule.monitor, true));
-    parts_.state.schedule = parts_.step.schedule().state();
+  if (context_.experiment.schedule.kind == ScheduleKind::kPlateau) {
+    step_.lr().schedule().observe(*monitored("schedule.monitor", context_.experiment.schedule.monitor, true));
+    state_.schedule = step_.lr().schedule().state();
   }
-  if (!parts_.experiment.early_stopping) return;
+  if (!context_.experiment.early_stopping) return;
   const bool stop =
-      stopper_.observe(*monitored("early_stopping.monitor", parts_.experiment.early_stopping->monitor, true));
-  parts_.state.stopper = stopper_.state();
+      stopper_.observe(*monitored("early_stopping.monitor", context_.experiment.early_stopping->monitor, true));
+  state_.stopper = stopper_.state();
   if (stop) {
-    parts_.state.finished = RunStatus::kStoppedEarly;
-    parts_.state.stop_reason = stopper_.reason();
+    state_.finished = RunStatus::kStoppedEarly;
+    state_.stop_reason = stopper_.reason();
   }
 }
 
 // Returns what `best` follows: the loss if no metric was chosen and the default one is not measured, since a regression
 // has no accuracy.
 CheckpointConfig Validator::followed_by_best() const {
-  auto config = parts_.experiment.checkpoint;
-  const auto names = names_of(parts_.state.last_metrics);
-  if (is_chosen(parts_.experiment, "checkpoint") || std::ranges::find(names, config.monitor) != names.end())
+  auto config = context_.experiment.checkpoint;
+  const auto names = names_of(state_.last_metrics);
+  if (is_chosen(context_.experiment, "checkpoint") || std::ranges::find(names, config.monitor) != names.end())
     return config;
   config.monitor = "val/loss";
   config.maximize = false;
@@ -237,7 +244,7 @@ CheckpointConfig Validator::followed_by_best() const {
 }
 
 std::optional<double> Validator::monitored(const std::string& key, const std::string& name, bool required) {
-  const auto& measured = parts_.state.last_metrics;
+  const auto& measured = state_.last_metrics;
   const auto at = std::ranges::find(measured, name, &NamedValues::value_type::first);
   const bool is_known = at != measured.end();
   if (is_known && !std::isnan(at->second)) return at->second;
@@ -249,19 +256,19 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
 }
 
 Validator::TestResult Validator::test(const WithWeights& with_weights) {
-  if (parts_.dataset->size(Split::kTest) == 0) return {};
-  if (parts_.state.best_step != parts_.state.step && !test_best(with_weights)) return {};
-  if (tested_.step != parts_.state.step) {
-    const auto& limit = parts_.experiment.trainer.test_batches;
+  if (context_.dataset->size(Split::kTest) == 0) return {};
+  if (state_.best_step != state_.step && !test_best(with_weights)) return {};
+  if (tested_.step != state_.step) {
+    const auto& limit = context_.experiment.trainer.test_batches;
     auto result = evaluate(Split::kTest, limit, [this](const auto& error) { share(error); });
     if (!result) return {};
-    tested_ = {parts_.state.step, *std::move(result)};
+    tested_ = {state_.step, *std::move(result)};
   }
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
   const auto values = tested_.result.values("test");
-  update(parts_.state.last_metrics, values);
-  if (parts_.state.best_step == parts_.state.step) update(parts_.state.best_metrics, values);
+  update(state_.last_metrics, values);
+  if (state_.best_step == state_.step) update(state_.best_metrics, values);
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
   if (accuracy == totals.end()) return {};
   return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
@@ -271,13 +278,13 @@ Validator::TestResult Validator::test(const WithWeights& with_weights) {
 // step is over, and the metrics that the test split's rows show last are those of the last checkpoint.
 bool Validator::test_best(const WithWeights& with_weights) {
   bool whole = true;
-  if (!parts_.state.best_value) return whole;
-  with_weights(parts_.state.best_step, [&] {
-    parts_.alive();
-    const auto& limit = parts_.experiment.trainer.test_batches;
+  if (!state_.best_value) return whole;
+  with_weights(state_.best_step, [&] {
+    hooks_.alive();
+    const auto& limit = context_.experiment.trainer.test_batches;
     const auto result = run(Split::kTest, limit, [this](const auto& error) { share(error); });
     whole = result.has_value();
-    if (whole) update(parts_.state.best_metrics, result->values("test"));
+    if (whole) update(state_.best_metrics, result->values("test"));
   });
   return whole;
 }

@@ -35,19 +35,9 @@ class TestError : public UserError {
 
 class Validator {
  public:
-  // All parts outlive it.
-  struct Parts {
-    const Experiment& experiment;
-    const TrainPlan& plan;
-    TrainState& state;
-    Communicator& communicator;
-    std::shared_ptr<const Dataset> dataset;
-    TrainStep& step;
-    ProgressLog& log;
-    LoggerHub& loggers;
-    std::vector<at::Tensor> buffers;  // the model's
-    DeviceBackend* backend;           // null on the CPU
-    std::function<void()> alive;      // called during an evaluation
+  // How the training takes part in an evaluation.
+  struct Hooks {
+    std::function<void()> alive;  // called during one
     // As Interruption::agreed, in an evaluation of this split, and give_up.
     std::function<bool(Split split)> interrupted;
     std::function<bool()> give_up;
@@ -60,7 +50,9 @@ class Validator {
     int64_t correct = -1, total = -1;  // -1: the task has no classes
   };
 
-  Validator(Parts parts, Evaluator evaluator);
+  // All arguments but the hooks outlive it.
+  Validator(const Context& context, const TrainPlan& plan, TrainState& state, TrainStep& step, ProgressLog& log,
+            Hooks hooks);
 
   // Forgets the results of later steps, before the first step of an attempt and after a rollback.
   void restart() { tested_ = {}; }
@@ -110,7 +102,13 @@ class Validator {
   CheckpointConfig followed_by_best() const;
   std::optional<double> monitored(const std::string& key, const std::string& name, bool required);
 
-  Parts parts_;
+  const Context& context_;
+  const TrainPlan& plan_;
+  TrainState& state_;
+  TrainStep& step_;
+  ProgressLog& log_;
+  Hooks hooks_;
+  std::vector<at::Tensor> buffers_;  // the model's
   Evaluator evaluator_;
   EarlyStopper stopper_;
   NamedValues evaluated_;

@@ -19,6 +19,7 @@
 #include "train/state_guard.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
+#include "train/trials.h"
 #include "worker/data_demands.h"
 
 #include <ddprun/error.h>

@@ -206,16 +206,15 @@ class TrainTask final : public WorkerTask {
   }
 
   Trainer make_trainer() {
-    return Trainer(runtime_.experiment,
-                   {.communicator = runtime_.communicator,
+    return Trainer({.experiment = runtime_.experiment,
+                    .communicator = runtime_.communicator,
                     .model = runtime_.model,
                     .dataset = runtime_.dataset,
                     .optimizer = optimizer_,
                     .objective = *objective_,
                     .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
-                    .checkpoints = *checkpoints_,
-                    .callbacks = make_callbacks(),
+                    .saver = *checkpoints_,
                     .run_dir = runtime_.place.run_dir,
                     .precision = runtime_.precision,
                     .backend = runtime_.backend,
@@ -224,7 +223,7 @@ class TrainTask final : public WorkerTask {
                     .images = runtime_.images(),
                     .on_activity = [this](Activity activity, int64_t step) { on_activity(activity, step); },
                     .command_started_at = runtime_.place.started_at},
-                   stop_requested_);
+                   make_callbacks(), stop_requested_);
   }
 
   // Tells that a resumed run has done all of its steps. Throws UserError if settings of the training have changed

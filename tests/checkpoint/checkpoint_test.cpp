@@ -22,7 +22,9 @@ class CheckpointOnDisk : public CheckpointTest {
   std::string problem() const {
     return user_error_of([&] { verify_checkpoint(path_); });
   }
-  std::vector<std::string> files() const { return {kModelFile, kOptimizerFile, kStateFile, rank_file(0), kManifestFile}; }
+  std::vector<std::string> files() const {
+    return {kModelFile, kOptimizerFile, kStateFile, rank_file(0), kManifestFile};
+  }
 
   // Changes the manifest's text; its own digest is not corrected.
   void edit_manifest(const std::string& from, const std::string& to) const {

@@ -151,8 +151,8 @@ TEST_F(Writer, PassesItsPointsInOrder) {
   std::vector<std::string> points;
   writer.set_save_observer([&](std::string_view point) { points.emplace_back(point); });
   writer.save(sample_checkpoint(1), false);
-  EXPECT_THAT(points, ElementsAre("begin", "rank_file", "model_file", "state_file", "before_manifest",
-                                  "before_rename", "after_rename", "before_prune", "done"));
+  EXPECT_THAT(points, ElementsAre("begin", "rank_file", "model_file", "state_file", "before_manifest", "before_rename",
+                                  "after_rename", "before_prune", "done"));
 }
 
 TEST_F(Writer, RefusesSenselessArguments) {

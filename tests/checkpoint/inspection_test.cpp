@@ -72,13 +72,14 @@ TEST_F(Inspection, TellsEachFlawOfAFileApart) {
   std::filesystem::resize_file(path_of(2) / kOptimizerFile, 100);
   std::filesystem::remove(path_of(2) / rank_file(0));
   write_bytes(path_of(2) / "notes.txt", "mine");
-  EXPECT_THAT(flaws_of(2),
-              ElementsAre("model.safetensors flipped", "optimizer.safetensors torn", "rank_0.safetensors missing", "notes.txt unknown"));
+  EXPECT_THAT(flaws_of(2), ElementsAre("model.safetensors flipped", "optimizer.safetensors torn",
+                                       "rank_0.safetensors missing", "notes.txt unknown"));
   EXPECT_FALSE(inspect_run(folder()).good());
 }
 
 TEST_F(Inspection, EveryFlippedBitOfEveryFileIsSeen) {
-  for (const auto& name : {std::string(kModelFile), std::string(kOptimizerFile), std::string(kStateFile), rank_file(0)}) {
+  for (const auto& name :
+       {std::string(kModelFile), std::string(kOptimizerFile), std::string(kStateFile), rank_file(0)}) {
     const auto whole = read_bytes(path_of(1) / name);
     for (size_t place = 0; place < whole.size(); place += 97) {
       flip(path_of(1) / name, place);

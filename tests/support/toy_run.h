@@ -131,23 +131,24 @@ inline ToyResult train_toy(const ToyRun& run) {
     BackgroundSaver checkpoints(std::make_shared<CheckpointWriter>(run.folder, run.experiment.checkpoint.keep, ranks));
     Trainer* self = nullptr;
     double asked = 0;  // once in each step
-    Trainer trainer(run.experiment,
-                    {.communicator = communicator,
-                     .model = model,
-                     .dataset = run.make_dataset(run.train_samples, run.val_samples),
-                     .optimizer = optimizer,
-                     .objective = objective,
-                     .evaluation_objective = objective,
-                     .loggers = loggers,
-                     .checkpoints = checkpoints,
-                     .callbacks = run.make_callbacks ? run.make_callbacks() : std::vector<NamedCallback>(),
-                     .run_dir = run.folder,
-                     .precision = precision,
-                     .backend = backend,
-                     .device = device,
-                     .parallel = on_devices(run, model),
-                     .clock = [&] { return run.step_seconds * asked; }},
-                    [&] { return ++asked, run.stop && run.stop(rank, self->state().step); });
+    Trainer trainer(
+        {.experiment = run.experiment,
+         .communicator = communicator,
+         .model = model,
+         .dataset = run.make_dataset(run.train_samples, run.val_samples),
+         .optimizer = optimizer,
+         .objective = objective,
+         .evaluation_objective = objective,
+         .loggers = loggers,
+         .saver = checkpoints,
+         .run_dir = run.folder,
+         .precision = precision,
+         .backend = backend,
+         .device = device,
+         .parallel = on_devices(run, model)},
+        run.make_callbacks ? run.make_callbacks() : std::vector<NamedCallback>(),
+        [&] { return ++asked, run.stop && run.stop(rank, self->state().step); },
+        [&] { return run.step_seconds * asked; });
     self = &trainer;
     if (!run.resume_from.empty()) {
       trainer.restore(read_on_all(run.resume_from, communicator), run.resume_from);

@@ -45,7 +45,8 @@ class Operations {
       }
       constexpr std::string_view kWithoutArgument = "}])(tauesRbN.\x85\x86\x87\x88\x89";
       if (kWithoutArgument.find(code) != std::string_view::npos) return {code};
-      pickle_.refuse("is a pickle with more in it than lists, texts and arrays of bytes; take the data set's own files");
+      pickle_.refuse(
+          "is a pickle with more in it than lists, texts and arrays of bytes; take the data set's own files");
     }
   }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "train/trials.h"
+
+#include "base/log.h"
+#include "comm/replicate.h"
+#include "plugin_host/plugin_call.h"
+#include "train/out_of_memory.h"
+#include "train/state_guard.h"
+
+#include <ddprun/error.h>
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+// Has the model train for a scope, and restores its buffers and the random generators at its end.
+class Trial {
+ public:
+  explicit Trial(const Context& context) : kept_(buffers(*context.model), context.backend.get()) {
+    context.model->train();
+  }
+
+ private:
+  StateGuard kept_;
+};
+
+at::Tensor on_host(const at::Tensor& tensor) {
+  return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+}
+
+// Calls `trial` while memory is held as during training: the optimizer's state, averages. Restores weights, optimizer
+// and averages, which have made no step yet.
+void with_memory_of_a_step(const Context& context, Ema& ema, const std::function<void()>& trial) {
+  const torch::NoGradGuard no_gradients;
+  const auto parameters = trainable_parameters(*context.model);
+  std::vector<at::Tensor> weights;  // on the host, to take no device memory
+  for (const auto& parameter : parameters) {
+    weights.push_back(on_host(parameter.value));
+    parameter.value.mutable_grad() = at::zeros_like(parameter.value.detach());
+  }
+  auto before = context.optimizer->state();
+  for (auto& [name, tensor] : before) tensor = on_host(tensor);
+  in_plugin({"optimizer", "step"}, [&] { context.optimizer->step(); });
+  ema.update({});
+  for (const auto& parameter : parameters) parameter.value.mutable_grad().reset();
+  {
+    const torch::AutoGradMode with_gradients(true);
+    trial();
+  }
+  in_plugin({"optimizer", "load_state"}, [&] { context.optimizer->load_state(before); });
+  ema.load_state({});
+  for (size_t i = 0; i < weights.size(); ++i) parameters[i].value.copy_(weights[i]);
+}
+
+// Returns whether this rank can do it. Errors other than out of memory are the user's or ours, and are rethrown.
+bool fits(TrainStep& step, const TrainBatch& batch, int64_t samples) {
+  try {
+    step.forward_backward(batch, std::min(samples, batch.size()));
+    return true;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    return false;
+  }
+}
+
+// Returns the samples of a micro-batch; 0 if not even one fits.
+int64_t try_micro_batches(const Context& context, TrainStep& step, const TrainBatch& batch) {
+  const int64_t world = context.communicator.world().size;
+  const int64_t whole = (batch.global_samples + world - 1) / world;
+  for (int64_t samples = whole; samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
+    const bool mine = fits(step, batch, samples);
+    if (context.backend) context.backend->release_memory();
+    auto failed = at::scalar_tensor(mine ? 0 : 1, at::kInt);
+    context.communicator.sum(failed);
+    const auto ranks = failed.item<int>();
+    if (ranks == 0) {
+      if (samples < whole && context.is_rank_zero()) {
+        log::info(log::text("trainer.micro_batch: auto found ", samples, " samples of a worker's ", whole,
+                            ": their gradients are accumulated, the global batch stays ", batch.global_samples));
+      }
+      return samples;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch) {
+  const Trial trial(context);
+  int64_t found = 0;
+  with_memory_of_a_step(context, step.ema(), [&] { found = try_micro_batches(context, step, batch); });
+  if (found > 0) return found;
+  throw UserError(
+      "trainer.micro_batch: not even one training sample fits into the memory of every worker; use a smaller model or "
+      "smaller samples");
+}
+
+void warm_up_reducer(const Context& context, TrainStep& step, const TrainBatch& batch) {
+  const Trial trial(context);
+  step.warm_up(batch);
+}
+
+void rehearse(const Context& context, TrainStep& step, const TrainBatch& batch, int64_t samples) {
+  const Trial trial(context);
+  rehearsed(samples, [&] { step.forward_backward(batch, samples); });
+}
+
+void rehearsed(int64_t samples, const std::function<void()>& rehearsal) try {
+  rehearsal();
+} catch (const FromPlugin& error) {
+  throw PluginMistake(
+      {error.section,
+       log::text(error.problem, ". This was a rehearsal with ", samples, samples == 1 ? " sample" : " samples",
+                 ", the fewest that a worker has at once, perhaps in the last batch of an epoch. Choose another "
+                 "trainer.global_batch or micro_batch, or leave that batch out with trainer.limit_train_batches")});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Steps before the first one that counts, whose results are discarded: what fails, or does not fit into memory, shows
+// there. They leave weights, optimizer, averages, buffers and random generators as they were, and gradients undefined.
+#pragma once
+
+#include "data/loader.h"
+#include "train/context.h"
+#include "train/train_step.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace ddprun {
+
+// Finds how many samples fit into memory at once, for `trainer.micro_batch: auto`. Tries forward and backward of the
+// batch with its whole part on every rank, then with half of it, and so on until no rank runs out of memory, while
+// holding what the optimizer and averages keep from the first step on. Returns the same number on all ranks, and logs
+// it if it is less than the whole. Throws UserError if not even one sample fits. Collective.
+int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch);
+
+// Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
+// portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
+// discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
+// first step from one that never stopped. Collective.
+void warm_up_reducer(const Context& context, TrainStep& step, const TrainBatch& batch);
+
+// Computes on so many samples of the batch, on this rank only.
+void rehearse(const Context& context, TrainStep& step, const TrainBatch& batch, int64_t samples);
+
+// Calls a rehearsal with so many samples, the fewest that a rank has at once. Its errors say so, and what to do.
+void rehearsed(int64_t samples, const std::function<void()>& rehearsal);
+
+}  // namespace ddprun

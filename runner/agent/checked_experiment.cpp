@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/run_files.h"
 #include "config/defaults_list.h"
+#include "config/experiment_reader.h"
 #include "config/interpolation.h"
 #include "config/key_path.h"
 #include "config/monitors.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/sidecars.h"
+#include "config/compose.h"
 #include "config/experiment.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"

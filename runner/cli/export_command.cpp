@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/torch_python.h"
 #include "config/config_files.h"
+#include "config/experiment_reader.h"
 #include "config/key_path.h"
 #include "data/data_form.h"
 #include "launch/worker_process.h"

@@ -3,6 +3,7 @@
 
 #include "cli/option_schema.h"
 #include "config/defaults_list.h"
+#include "config/experiment_reader.h"
 #include "config/schema.h"
 #include "metrics/objective.h"
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/json_schema.h"
 #include "config/config_files.h"
+#include "config/experiment_reader.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_search.h"
 

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cluster/placement_text.h"
 #include "config/config_files.h"
+#include "config/experiment_reader.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_check.h"

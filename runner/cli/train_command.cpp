@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/multirun.h"
 #include "config/config_files.h"
+#include "config/experiment_reader.h"
 #include "config/resumed_keys.h"
 #include "launch/run_folder.h"
 

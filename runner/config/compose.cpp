@@ -18,12 +18,6 @@ namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
 
-struct Composition {
-  Value config;
-  bool complete = false;                   // nothing is missing, so a reader's complaints are justified
-  std::vector<std::string> failed_places;  // places of values that keep their ${...}, already reported
-};
-
 void fill_in(Value& config, const fs::path& file) {
   const Origin by_default{.source = "default"};
   if (!config.find("name")) {
@@ -66,7 +60,9 @@ void make_paths_absolute(Value& config) {
   }
 }
 
-Composition compose_parts(const ComposeInput& input, Problems& problems) {
+}  // namespace
+
+Composition try_compose(const ComposeInput& input, Problems& problems) {
   Composition result;
   ConfigFiles files(input.search_path);
   const auto file = files.find_experiment(input.experiment, problems);
@@ -85,32 +81,11 @@ Composition compose_parts(const ComposeInput& input, Problems& problems) {
   return result;
 }
 
-}  // namespace
-
 Value compose(const ComposeInput& input) {
   Problems problems;
-  auto result = compose_parts(input, problems);
+  auto result = try_compose(input, problems);
   if (!problems.empty()) throw_problems(problems);
   return std::move(result.config);
-}
-
-Experiment load_experiment(const ComposeInput& input, Problems& problems) {
-  auto composed = compose_parts(input, problems);
-  if (!composed.complete) throw_problems(problems);
-  Problems found;
-  auto experiment = read_experiment(std::move(composed.config), found);
-  for (auto& problem : found) {
-    const auto is_reported = [&](const std::string& place) { return problem.starts_with(place + ": "); };
-    if (std::ranges::none_of(composed.failed_places, is_reported)) problems.push_back(std::move(problem));
-  }
-  return experiment;
-}
-
-Experiment load_experiment(const ComposeInput& input) {
-  Problems problems;
-  auto experiment = load_experiment(input, problems);
-  if (!problems.empty()) throw_problems(problems);
-  return experiment;
 }
 
 namespace {

@@ -57,6 +57,15 @@ struct ComposeInput {
 // keys mean.
 Value compose(const ComposeInput& input);
 
+struct Composition {
+  Value config;
+  bool complete = false;                   // nothing is missing, so a reader's complaints are justified
+  std::vector<std::string> failed_places;  // places of values that keep their ${...}, already reported
+};
+
+// Does the same, but appends the mistakes to `problems`, one full line each.
+Composition try_compose(const ComposeInput& input, Problems& problems);
+
 // Reads one YAML file as a tree. Throws UserError for what YAML or our limits forbid: duplicate keys, cycles, alias
 // bombs, more than 1 MB, deeper than 64.
 Value load_yaml(const std::filesystem::path& file);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// One experiment, read from its composed YAML: every other part of the runner takes its settings from it. It depends on
-// neither LibTorch nor yaml-cpp, so that the launcher and the tests of the configuration stay cheap to build.
+// One experiment, as experiment_reader.h reads it from its composed YAML: every other part of the runner takes its
+// settings from it. It depends on neither LibTorch nor yaml-cpp, so that the launcher and the tests of the
+// configuration stay cheap to build.
 #pragma once
 
 #include "base/words.h"
-#include "config/compose.h"
 
-#include <ddprun/options.h>
 #include <ddprun/value.h>
 
 #include <cstdint>
@@ -338,30 +337,5 @@ struct Experiment {
   // no checkpoint.
   bool is_range_test() const { return schedule.kind == ScheduleKind::kRangeTest; }
 };
-
-// Reads a composed tree. Appends all mistakes to `problems`, one full line each; the result is usable only without any.
-Experiment read_experiment(Value config, std::vector<std::string>& problems);
-
-// Calls compose() and read_experiment(), so that the mistakes of both are reported together: appended to `problems`,
-// one full line each. Throws UserError with all of them if a file is missing or unreadable, so that nothing can be
-// read.
-Experiment load_experiment(const ComposeInput& input, std::vector<std::string>& problems);
-
-// Does the same, but throws UserError for any mistake.
-Experiment load_experiment(const ComposeInput& input);
-
-// One section of the file with its keys, as in the help and the documentation.
-struct SectionHelp {
-  std::string name;  // "trainer"; empty for the keys of the root
-  std::string help;
-  std::vector<OptionDeclaration> keys;
-};
-
-// Returns all keys that a plugin does not define, the root's first: from the declarations that read_experiment reads
-// with.
-std::vector<SectionHelp> experiment_keys();
-
-// Returns the keys of the section `schedule` for each schedule, by its name.
-std::vector<SectionHelp> schedule_kinds();
 
 }  // namespace ddprun

@@ -2,7 +2,7 @@
 // Knows the keys that an experiment may have, from the declarations that also read them (experiment_keys).
 #pragma once
 
-#include "config/experiment.h"
+#include "config/experiment_reader.h"
 #include "config/key_path.h"
 
 #include <optional>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/current_op.h"
-#include "config/experiment.h"
+#include "config/experiment_reader.h"
 
 #include <ddprun/model.h>
 #include <ddprun/objective.h>

@@ -4,6 +4,7 @@
 #include "comm/replicate.h"
 #include "comm/stores.h"
 #include "config/compose.h"
+#include "config/experiment_reader.h"
 #include "data/checked_split.h"
 #include "plugin_host/plugin_call.h"
 #include "train/state_guard.h"

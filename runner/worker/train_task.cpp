@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "comm/replicate.h"
 #include "config/compose.h"
+#include "config/experiment_reader.h"
 #include "config/resumed_keys.h"
 #include "data/account.h"
 #include "data/data_form.h"

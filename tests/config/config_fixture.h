@@ -4,7 +4,7 @@
 #pragma once
 
 #include "config/compose.h"
-#include "config/experiment.h"
+#include "config/experiment_reader.h"
 
 #include <ddprun/error.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An experiment with overrides: lines of them up to a zero, then the file.
-#include "config/experiment.h"
+#include "config/experiment_reader.h"
 #include "config/yaml_reader.h"
 #include "fuzz/fuzz_target.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "config/experiment.h"
+#include "config/experiment_reader.h"
 
 #include "config/defaults_list.h"
 #include "config/sections.h"
@@ -12,47 +12,12 @@
 namespace ddprun {
 namespace {
 
-// The keys of the root. Sections are read as trees here, and their own keys in sections.cpp.
-struct Root {
-  std::string name;
-  int64_t seed = 0;
-  Value model, dataset, optimizer, objective, loggers, callbacks;
-  Value trainer, pretrained, schedule, early_stopping, checkpoint, predictions, histograms, profile, launch, resources,
-      run;
-  std::vector<std::string> plugin_path;
-};
-
-Root read_root(Options& options) {
-  Root root;
-  root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
-  root.seed = options.get<int64_t>("seed", 0, "seed of all random number generators", {.min = 0});
-  root.model = options.subtree("model", "the plugin that makes the network, with its options");
-  root.dataset = options.subtree("dataset", "the plugin that provides the data, with its options");
-  root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
-  root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
-  root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
-  root.callbacks =
-      options.subtree("callbacks", "plugins of your own that act on the training: [my_average]; none if absent");
-  root.trainer = options.subtree("trainer", "how long and how to train");
-  root.pretrained =
-      options.subtree("pretrained", "weights to start from, {file: FILE, skip: [fc.*]}, and which of them to train");
-  root.schedule =
-      options.subtree("schedule", "how the learning rate changes, {name: cosine, warmup: 5ep}; constant by default");
-  root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never if absent");
-  root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
-  root.predictions = options.subtree("predictions", "which predictions the loggers get; none if absent");
-  root.histograms =
-      options.subtree("histograms", "distributions of weights and gradients for the loggers; none if absent");
-  root.profile = options.subtree("profile", "which steps are traced, {steps: 10..20}; none if absent");
-  root.launch = options.subtree("launch", "the workers of this machine");
-  root.resources = options.subtree("resources", "what `ddprun submit` asks Slurm or Kubernetes for");
-  root.run = options.subtree("run", "where the results go");
-  root.plugin_path =
-      options.get<std::vector<std::string>>("plugin_path", {}, "folders searched for plugins before all others");
-  if (options.has("defaults"))
-    options.reject("defaults", "works only in files; here choose one at a time: optimizer=adam");
-  options.subtree("defaults", "files this one is made of, such as [model/convnet, optimizer/sgd]; its own keys win");
-  return root;
+template <class Read>
+auto read_section(const Value& values, const char* path, Read read, Problems& problems) {
+  Options options(values, path);
+  auto result = read(options);
+  std::ranges::copy(options.problems(), std::back_inserter(problems));
+  return result;
 }
 
 template <auto Read>
@@ -87,35 +52,87 @@ Resident read_resident(Options& options) {
                 "from host memory; off: by the dataset's own get() and augment()");
 }
 
-// One section and the keys it declares, for the documentation.
+// One section: it is declared here, and its struct in experiment.h.
 struct Section {
   const char* name;
   const char* help;
   std::vector<OptionDeclaration> (*keys)();
+  void (*read)(const Section& section, const Value& values, Experiment& experiment, Problems& problems);
+  bool optional = false;  // its struct stays as it is where the section is absent
 };
 
-constexpr Section kSections[] = {
-    {"", "the experiment", declared_by<read_root>},
-    {"dataset", "options besides the plugin's own", declared_by<read_resident>},
-    {"trainer", "how long and how to train", declared_by<read_trainer>},
-    {"pretrained", "weights to start from, and which of them to train", declared_by<read_pretrained>},
-    {"schedule", "how the learning rate changes", schedule_keys},
-    {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
-    {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
-    {"predictions", "which predictions of each evaluation the loggers get", declared_by<read_predictions>},
-    {"histograms", "distributions of weights and gradients for the loggers", declared_by<read_histograms>},
-    {"profile", "which steps are traced, for chrome://tracing or Perfetto", declared_by<read_profile>},
-    {"launch", "the workers of this machine", declared_by<read_launch>},
-    {"resources", "what `ddprun submit` asks Slurm or Kubernetes for", declared_by<read_resources>},
-    {"run", "where the results go", declared_by<read_run_dir>},
+template <auto Member, auto Read>
+void read_member(const Section& section, const Value& values, Experiment& experiment, Problems& problems) {
+  experiment.*Member = read_section(values, section.name, Read, problems);
+}
+
+template <auto Member, auto Read>
+constexpr Section section(const char* name, const char* help) {
+  return {name, help, declared_by<Read>, read_member<Member, Read>};
+}
+
+template <auto Member, auto Read>
+constexpr Section optional_section(const char* name, const char* help) {
+  return {name, help, declared_by<Read>, read_member<Member, Read>, true};
+}
+
+// Reads it without `target: null`, with which an experiment removes the target of the one that it builds on.
+void read_stopping(const Section& section, const Value& values, Experiment& experiment, Problems& problems) {
+  auto stopping = values;
+  const auto* target = stopping.find("target");
+  if (target && target->is_null()) stopping.erase("target");
+  experiment.early_stopping = read_section(stopping, section.name, read_early_stopping, problems);
+}
+
+using E = Experiment;
+constexpr std::array kSections = {
+    section<&E::trainer, read_trainer>("trainer", "how long and how to train"),
+    section<&E::pretrained, read_pretrained>(
+        "pretrained", "weights to start from, {file: FILE, skip: [fc.*]}, and which of them to train"),
+    Section{"schedule", "how the learning rate changes, {name: cosine, warmup: 5ep}; constant by default",
+            schedule_keys, read_member<&E::schedule, read_schedule>},
+    Section{"early_stopping", "when to stop before the end; never if absent", declared_by<read_early_stopping>,
+            read_stopping, /*optional=*/true},
+    section<&E::checkpoint, read_checkpoint>("checkpoint", "what is saved when, and resumed"),
+    optional_section<&E::predictions, read_predictions>(
+        "predictions", "which predictions of each evaluation the loggers get; none if absent"),
+    optional_section<&E::histograms, read_histograms>(
+        "histograms", "distributions of weights and gradients for the loggers; none if absent"),
+    optional_section<&E::profile, read_profile>(
+        "profile", "which steps are traced for chrome://tracing or Perfetto, {steps: 10..20}; none if absent"),
+    section<&E::launch, read_launch>("launch", "the workers of this machine"),
+    section<&E::resources, read_resources>("resources", "what `ddprun submit` asks Slurm or Kubernetes for"),
+    section<&E::run_dir, read_run_dir>("run", "where the results go"),
 };
 
-template <class Read>
-auto read_section(const Value& values, const char* path, Read read, Problems& problems) {
-  Options options(values, path);
-  auto result = read(options);
-  std::ranges::copy(options.problems(), std::back_inserter(problems));
-  return result;
+// The keys of the root. Sections are read as trees here.
+struct Root {
+  std::string name;
+  int64_t seed = 0;
+  Value model, dataset, optimizer, objective, loggers, callbacks;
+  std::array<Value, kSections.size()> sections;
+  std::vector<std::string> plugin_path;
+};
+
+Root read_root(Options& options) {
+  Root root;
+  root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
+  root.seed = options.get<int64_t>("seed", 0, "seed of all random number generators", {.min = 0});
+  root.model = options.subtree("model", "the plugin that makes the network, with its options");
+  root.dataset = options.subtree("dataset", "the plugin that provides the data, with its options");
+  root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
+  root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
+  root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
+  root.callbacks =
+      options.subtree("callbacks", "plugins of your own that act on the training: [my_average]; none if absent");
+  for (size_t i = 0; i < kSections.size(); ++i)
+    root.sections[i] = options.subtree(kSections[i].name, kSections[i].help);
+  root.plugin_path =
+      options.get<std::vector<std::string>>("plugin_path", {}, "folders searched for plugins before all others");
+  if (options.has("defaults"))
+    options.reject("defaults", "works only in files; here choose one at a time: optimizer=adam");
+  options.subtree("defaults", "files this one is made of, such as [model/convnet, optimizer/sgd]; its own keys win");
+  return root;
 }
 
 // Returns whether a section is missing because its key is misspelt, `optimiser`, which is already reported.
@@ -215,12 +232,6 @@ void read_objective(const Value& objective, Experiment& experiment, Problems& pr
   experiment.objective.options.erase("name");
 }
 
-// Drops `target: null`, with which an experiment removes the target of the one that it builds on.
-void drop_null_target(Value& early_stopping) {
-  const auto* target = early_stopping.find("target");
-  if (target && target->is_null()) early_stopping.erase("target");
-}
-
 // Returns whether the name can be a folder's, which it becomes.
 bool is_folder_name(const std::string& name) {
   const auto is_bad = [](unsigned char byte) { return byte < 0x20 || byte == '/' || byte == 0x7F; };
@@ -317,23 +328,10 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   if (!root.callbacks.is_null())
     experiment.callbacks = read_choices(root.callbacks, "callbacks", "[my_average]", problems);
   read_objective(root.objective, experiment, problems);
-  experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);
-  experiment.pretrained = read_section(root.pretrained, "pretrained", read_pretrained, problems);
-  experiment.schedule = read_section(root.schedule, "schedule", read_schedule, problems);
-  if (!root.early_stopping.is_null()) {
-    drop_null_target(root.early_stopping);
-    experiment.early_stopping = read_section(root.early_stopping, "early_stopping", read_early_stopping, problems);
+  for (size_t i = 0; i < kSections.size(); ++i) {
+    const auto& values = root.sections[i];
+    if (!kSections[i].optional || !values.is_null()) kSections[i].read(kSections[i], values, experiment, problems);
   }
-  experiment.checkpoint = read_section(root.checkpoint, "checkpoint", read_checkpoint, problems);
-  if (!root.predictions.is_null()) {
-    experiment.predictions = read_section(root.predictions, "predictions", read_predictions, problems);
-  }
-  if (!root.histograms.is_null())
-    experiment.histograms = read_section(root.histograms, "histograms", read_histograms, problems);
-  if (!root.profile.is_null()) experiment.profile = read_section(root.profile, "profile", read_profile, problems);
-  experiment.launch = read_section(root.launch, "launch", read_launch, problems);
-  experiment.resources = read_section(root.resources, "resources", read_resources, problems);
-  experiment.run_dir = read_section(root.run, "run", read_run_dir, problems);
   experiment.plugin_path.assign(root.plugin_path.begin(), root.plugin_path.end());
   experiment.config = std::move(config);
   if (experiment.trainer.fast_dev_run) shorten(experiment.trainer);
@@ -341,11 +339,31 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   return experiment;
 }
 
-std::vector<SectionHelp> experiment_keys() {
-  std::vector<SectionHelp> sections;
-  for (const auto& section : kSections) {
-    sections.push_back({.name = section.name, .help = section.help, .keys = section.keys()});
+Experiment load_experiment(const ComposeInput& input, Problems& problems) {
+  auto composed = try_compose(input, problems);
+  if (!composed.complete) throw_problems(problems);
+  Problems found;
+  auto experiment = read_experiment(std::move(composed.config), found);
+  for (auto& problem : found) {
+    const auto is_reported = [&](const std::string& place) { return problem.starts_with(place + ": "); };
+    if (std::ranges::none_of(composed.failed_places, is_reported)) problems.push_back(std::move(problem));
   }
+  return experiment;
+}
+
+Experiment load_experiment(const ComposeInput& input) {
+  Problems problems;
+  auto experiment = load_experiment(input, problems);
+  if (!problems.empty()) throw_problems(problems);
+  return experiment;
+}
+
+std::vector<SectionHelp> experiment_keys() {
+  std::vector<SectionHelp> sections = {
+      {"", "the experiment", declared_by<read_root>()},
+      {"dataset", "options besides the plugin's own", declared_by<read_resident>()},
+  };
+  for (const auto& section : kSections) sections.push_back({section.name, section.help, section.keys()});
   for (auto& key : sections.front().keys) {
     if (key.type == "map") key.type = type_of_root_key(key.name);
   }

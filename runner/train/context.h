@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// What the parts of one worker's training share. The worker makes it, equal in kind on all ranks.
+#pragma once
+
+#include "base/clock.h"
+#include "checkpoint/background_saver.h"
+#include "comm/communicator.h"
+#include "comm/device_backend.h"
+#include "config/experiment.h"
+#include "imaging/image_batcher.h"
+#include "launch/heartbeat.h"
+#include "metrics/logger_hub.h"
+#include "train/data_parallel.h"
+#include "train/precision.h"
+
+#include <ddprun/dataset.h>
+#include <ddprun/model.h>
+#include <ddprun/optimizer.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+namespace ddprun {
+
+// All that it refers to outlives the training.
+struct Context {
+  const Experiment& experiment;
+  Communicator& communicator;
+  std::shared_ptr<Model> model;  // prepared, on its device, in its precision
+  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<Optimizer> optimizer;  // started
+  const Objective& objective;
+  const Objective& evaluation_objective;
+  LoggerHub& loggers;
+  BackgroundSaver& saver;
+  std::filesystem::path run_dir;  // of the run whose checkpoints these are
+  Precision precision;
+  std::shared_ptr<DeviceBackend> backend = {};  // null on the CPU
+  c10::Device device = c10::kCPU;
+  std::shared_ptr<DataParallel> parallel = {};  // the model's copies with trainer.strategy dp; else null
+  SplitImages images = {};                      // makes the batches if the images lie in memory
+  std::function<void(Activity, int64_t step)> on_activity = {};  // called for each activity; may be null
+  double command_started_at = steady_seconds();
+
+  bool is_rank_zero() const { return communicator.world().rank == 0; }
+  int64_t devices() const { return parallel ? parallel->devices() : 1; }  // of this rank
+};
+
+}  // namespace ddprun

@@ -64,8 +64,8 @@ class SeparateDisks(CommandTest):
         alone = self.folder / "alone"
         self.ddprun(*WORDS, f"launch.workers={workers}", f"run.dir={alone}")
         self.assertEqual(differences(self.kept, alone), {})
-        for name in ("model.safetensors", "ema.safetensors", *(f"rank_{rank}.pt" for rank in range(workers))):
-            one, other = (run / "checkpoints/last" / name for run in (self.kept, alone))
+        for name in ("model", "ema", "optimizer", *(f"rank_{rank}" for rank in range(workers))):
+            one, other = (run / f"checkpoints/last/{name}.safetensors" for run in (self.kept, alone))
             self.assertEqual(one.read_bytes(), other.read_bytes(), name)
         for step in checkpoint_steps(self.kept):
             self.assertTrue(is_whole(self.kept / f"checkpoints/step_{step:08}"))

@@ -66,7 +66,7 @@ stop_watched() {
   [[ -z $progress_pid ]] || kill "$progress_pid" 2>/dev/null || true
   [[ -z $watched_pid ]] || { kill -TERM "$watched_pid" 2>/dev/null && wait "$watched_pid"; } || true
   [[ ! -t 2 ]] || printf '\r\033[K' >&2
-  say "interrupted; call it again to go on where it stopped"
+  say "interrupted; call it again to continue where it stopped"
   exit "$status"
 }
 

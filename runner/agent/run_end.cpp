@@ -32,7 +32,9 @@ void send_rest(Sidecars& sidecars, const std::filesystem::path& run_dir, bool st
   for (const auto& one : unsent)
     log::warn(one.name + " does not have all of the run: " + one.problem +
               ". Nothing is lost; send the rest with: " + one.command);
-  if (!unsent.empty()) note_unsent(run_dir, unsent);
+  if (unsent.empty()) return;
+  note_unsent(run_dir, unsent);
+  close_run(run_dir);  // once more: the report says it, too
 } catch (const std::exception& error) {
   log::warn(std::string("after the run: ") + error.what());
 }

@@ -145,7 +145,7 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
   ProgramEnd end;
   const auto deadline = Clock::now() + seconds(options.seconds);
   end.cut = !read_all(output.read.get(), options, end.output);
-  if (!end.cut && options.seconds > 0) {  // it may have closed its output and go on
+  if (!end.cut && options.seconds > 0) {  // it may have closed its output and keep running
     if (const auto status = wait_until(child, deadline)) return end.exit_code = exit_code_of(*status), end;
     end.cut = true;
   }

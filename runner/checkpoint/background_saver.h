@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Saves checkpoints on a thread of its own, one at a time, while training goes on.
+// Saves checkpoints on a thread of its own, one at a time, while training continues.
 #pragma once
 
 #include "checkpoint/checkpoint.h"
@@ -47,7 +47,7 @@ class BackgroundSaver {
   std::vector<std::string> warnings_;
 };
 
-// A checkpoint that does not change while training goes on: copies in host memory that is reused each time.
+// A checkpoint that does not change while training continues: copies in host memory that is reused each time.
 class Snapshot {
  public:
   // Call on the rank that writes the run's files. The result shares its memory with the previous one, which nobody may

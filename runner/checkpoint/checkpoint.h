@@ -60,7 +60,7 @@ std::optional<int64_t> step_of_name(std::string_view name);
 // Returns the steps of the folders with a checkpoint's name, whole or broken, in ascending order.
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir);
 
-// Lock a checkpoint's folder for as long as the result lives. Readers share it, so a run that goes on saving does not
+// Lock a checkpoint's folder for as long as the result lives. Readers share it, so a run that keeps saving does not
 // remove what is being read. The first waits for a removal in progress, and throws UserError if the lock is not given
 // up within a minute; the second returns null if somebody reads. On a file system without locks, neither has any
 // effect.

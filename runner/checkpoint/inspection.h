@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Finds every flaw of a run's checkpoints; verify_checkpoint() stops at the first. Only reads, and works while the run
-// goes on.
+// continues.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct CheckpointReport {
   int64_t world_size = 0;  // 0 if the manifest is damaged
   uint64_t bytes = 0;      // of all its files
   std::time_t saved = 0;   // 0 if unknown
-  bool removed = false;    // while it was read: the run goes on and keeps only its newest
+  bool removed = false;    // while it was read: the run continues and keeps only its newest
   std::vector<FileFlaw> flaws;
 
   bool good() const { return flaws.empty(); }

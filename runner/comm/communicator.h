@@ -39,8 +39,8 @@ struct CommunicatorOptions {
 };
 
 // Returns NCCL's timeout. If the launcher ends the attempt after a rank has stalled for `hang_seconds` (0: it does
-// not), that is a day: NCCL's clock goes on while the process is stopped (Ctrl-Z), and a long pause would otherwise end
-// the run on waking.
+// not), that is a day: NCCL's clock keeps running while the process is stopped (Ctrl-Z), and a long pause would
+// otherwise end the run on waking.
 double gpu_timeout_seconds(double timeout_seconds, double hang_seconds);
 
 // A sum over all ranks in progress; take() waits for it.

@@ -28,6 +28,7 @@ struct WorkerEnd {
   int rank = 0;
   std::string host;                 // its node; empty if there is only one
   int exit_code = 0;                // valid if `signal` is 0
+  bool rolls_back = false;          // it ended for a next attempt; the code is kExitPreempted
   int signal = 0;                   // the signal that killed it
   bool killed_by_launcher = false;  // by a signal that the launcher sent
   double time = 0;                  // steady_seconds() when it was noticed; 0: it never ran

@@ -29,6 +29,12 @@ bool catches(pid_t pid, int signal) {
   return false;
 }
 
+// Returns ddprun's own code for that of a worker.
+int exit_code_of(int code) {
+  if (code == kWorkerDone) return kExitDone;
+  return code == kWorkerRollsBack ? kExitPreempted : code;
+}
+
 }  // namespace
 
 bool probe_worker(pid_t pid) { return catches(pid, SIGUSR2) && ::syscall(SYS_tgkill, pid, pid, SIGUSR2) == 0; }
@@ -102,7 +108,8 @@ void WorkerHandle::note_end(int status) {
   } else if (WEXITSTATUS(status) == 0) {
     note_end_undone();
   } else {
-    end_.exit_code = WEXITSTATUS(status) == kWorkerDone ? kExitDone : WEXITSTATUS(status);
+    end_.exit_code = exit_code_of(WEXITSTATUS(status));
+    end_.rolls_back = WEXITSTATUS(status) == kWorkerRollsBack;
   }
 }
 

@@ -30,6 +30,9 @@ enum ExitCode : int {
 // success.
 inline constexpr int kWorkerDone = 90;
 
+// Exit code of the workers that end an attempt together, for the next one to start from the last checkpoint.
+inline constexpr int kWorkerRollsBack = 91;
+
 enum class Task { kTrain, kEvaluate, kPredict };
 template <>
 struct WordsOf<Task> {
@@ -58,7 +61,7 @@ struct WorkerPlace {
   std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_handle.h); may be empty
   std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
   Device device = Device::kCpu;        // DDPRUN_DEVICE: not kAuto
-  std::string checkpoint;    // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
+  std::string checkpoint;    // DDPRUN_CHECKPOINT: the verified one to continue from, or to use; empty: a run begins
   Task task = Task::kTrain;  // DDPRUN_TASK
   std::string split, out;    // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
   std::string inputs;        // DDPRUN_INPUTS: a list of new files to predict in place of a split; may be empty

@@ -3,8 +3,8 @@
 // hanging or throwing one neither stops nor slows the training or the other loggers.
 //
 // What the file system may take later (a full disk, an error of the network's) stays in the queue and is tried again,
-// with all that comes behind it through the same hook; the other hooks go on. Other errors of the file system end the
-// hook, and other exceptions the logger.
+// with all that comes behind it through the same hook; the other hooks continue. Other errors of the file system end
+// the hook, and other exceptions the logger.
 #pragma once
 
 #include <ddprun/logger.h>

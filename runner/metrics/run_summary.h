@@ -37,7 +37,7 @@ struct RunSummary {
 // Replaces <run_dir>/summary.json as a whole. Throws UserError if it cannot be written.
 void write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
 
-// Reads the run's end from the file; the status is empty if there is none: the run is going on, or was killed. Throws
+// Reads the run's end from the file; the status is empty if there is none: it is still running, or was killed. Throws
 // UserError if it cannot be read, as the next two do.
 RunEnd read_run_end(const std::filesystem::path& run_dir);
 

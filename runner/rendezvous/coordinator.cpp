@@ -272,7 +272,7 @@ void Coordinator::settle(Time now) {
   const bool by_loss = is_by_loss(workers);
   const auto result = by_loss ? judge_loss(workers) : workers;
   const bool failed = failed_ || !loss_.empty();
-  if (result.stop_requested || (!failed && !rescaling_)) return finish(result);
+  if (result.stop_requested || (!failed && !rescaling_ && !rolls_back())) return finish(result);
   if (!failed) return restart(0, now);
   restart_after_failure(result, by_loss, now);
 }
@@ -288,6 +288,14 @@ LaunchResult Coordinator::judge_workers() const {
   }
   std::ranges::sort(all.workers, {}, &WorkerEnd::rank);
   return judge_ends(all);
+}
+
+// Returns whether workers ended the attempt for the next one, which starts from the last checkpoint.
+bool Coordinator::rolls_back() const {
+  return std::ranges::any_of(nodes_, [](const auto& entry) {
+    const auto& end = entry.second.end;
+    return end && std::ranges::any_of(end->workers, &WorkerEnd::rolls_back);
+  });
 }
 
 // Returns true if the attempt ended because a node was lost: workers that notice it first only say that they lost

@@ -4,7 +4,7 @@
 //
 //   gathering --(enough nodes)--> running --(a failure, a loss, a signal)--> ending --(all have ended)--+--> finished
 //       ^                                                                                               |
-//       +------------------------------------(a restart, after a pause)--------------------------------+
+//       +----------------------------(a restart, after a pause; a rollback)-----------------------------+
 //
 // Has no sockets, processes or clock: its owner reports what happened and when, and carries out the orders. Not
 // thread-safe.
@@ -24,7 +24,7 @@ namespace ddprun {
 
 struct CoordinatorPlan {
   int min_nodes = 1, max_nodes = 1;
-  int max_restarts = 0;            // after failures; a node that leaves or joins does not count if others can go on
+  int max_restarts = 0;            // after failures; a node that leaves or joins does not count if others can continue
   double join_seconds = 600;       // how long to wait for the nodes of an attempt
   double last_call_seconds = 10;   // how long to wait for one more node, with fewer than max_nodes
   double first_pause_seconds = 1;  // before a restart; doubles each time, up to a minute
@@ -72,7 +72,7 @@ class Coordinator {
     std::optional<AttemptEnd> end;
     bool failing = false;  // one of its workers failed; how is not known yet
     bool lost = false;
-    bool leaving = false;  // told to end by a signal, while the others go on
+    bool leaving = false;  // told to end by a signal, while the others continue
     bool started = false;  // its workers of the current attempt have started
     Time end_by = Time::max();
   };
@@ -88,6 +88,7 @@ class Coordinator {
   bool runs(const Node& node) const { return node.place >= 0 && !node.end && !node.lost; }
   void settle(Time now);
   LaunchResult judge_workers() const;
+  bool rolls_back() const;
   bool is_by_loss(const LaunchResult& workers) const;
   LaunchResult judge_loss(const LaunchResult& others) const;
   bool curable(const LaunchResult& result) const;

@@ -249,6 +249,19 @@ Json last_words(const fs::path& run_dir, const RunState& state) {
   return words;
 }
 
+// Says which tracker did not have all of the run at its end (note_unsent() in metrics/run_summary.h).
+void report_unsent(const nlohmann::json& summary, Problems& problems) {
+  const auto unsent = summary.is_object() ? summary.find("unsent") : summary.end();
+  if (unsent == summary.end() || !unsent->is_object()) return;
+  const auto text = [](const nlohmann::json& one, const char* name) {
+    const auto found = one.is_object() ? one.find(name) : one.end();
+    return found != one.end() && found->is_string() ? found->get<std::string>() : std::string("(unknown)");
+  };
+  for (const auto& [name, one] : unsent->items())
+    problems.push_back(name + " did not have all of the run at its end: " + text(one, "problem") +
+                       ". Nothing is lost; send the rest with: " + text(one, "command"));
+}
+
 // Returns the time of whatever was written first.
 double start_of(const RunState& state, const Curves& curves, const std::vector<RecordedEvent>& events) {
   auto start = curves.first_time;
@@ -293,6 +306,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["environment"] = shown_environment(run_dir, problems);
   run["checkpoints"] = shown_checkpoints(run_dir);
   images.tell(problems);
+  report_unsent(state.summary, problems);
   run["problems"] = problems;
   return run;
 }

@@ -58,7 +58,7 @@ std::string text_in(const nlohmann::json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Ignores the summary of an earlier attempt, which does not describe a run that goes on.
+// Ignores the summary of an earlier attempt, which does not describe a run that continues.
 void read_current_summary(const fs::path& run_dir, RunState& state) {
   const auto text = read_below(run_dir, "summary.json");
   auto summary = parse_recorded_json(text);

@@ -38,7 +38,7 @@ class Callbacks {
   bool have_to_finish() const { return !entries_.empty() && !finished_; }
   bool have_finished() const { return finished_; }
   void finish();
-  void reopen() { finished_ = false; }  // the run goes on after all: it was made longer
+  void reopen() { finished_ = false; }  // the run continues after all: it was made longer
 
   // Returns the product of the factors that they have asked for.
   double lr_factor() const;

@@ -124,19 +124,6 @@ void Checkpointer::with_weights_of(const std::string& name, const std::function<
   use();
 }
 
-std::string Checkpointer::last_good() const {
-  std::string found;
-  if (context_.is_rank_zero()) {
-    std::vector<CheckpointFlaw> flaws;
-    const auto newest = newest_checkpoint(context_.run_dir, flaws, saved_step_);
-    for (const auto& flaw : flaws) log::warn("skipped a broken checkpoint: " + flaw.problem);
-    if (newest) found = newest->path.string();
-  }
-  found = context_.communicator.broadcast_text(found);
-  if (found.empty()) throw UserError("trainer.on_nonfinite: there is no good checkpoint to go back to");
-  return found;
-}
-
 bool Checkpointer::is_own() const {
   return std::filesystem::path(saved_path_).parent_path() == checkpoints_folder(context_.run_dir);
 }

@@ -43,9 +43,6 @@ class Checkpointer {
   // model's own. Warns, and does not call it, if that checkpoint is missing or broken. Collective.
   void with_weights_of(const std::string& name, const std::function<void()>& use);
 
-  // Returns the newest intact checkpoint; rank 0 looks and all get the same answer. Throws UserError if there is none.
-  std::string last_good() const;
-
   int64_t step() const { return saved_step_; }             // of the last one saved or restored; -1: none
   const std::string& path() const { return saved_path_; }  // empty: none
   bool is_own() const;                                     // whether it is this run's

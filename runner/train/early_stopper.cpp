@@ -54,7 +54,6 @@ constexpr int64_t kFewestSteps = 10;
 }  // namespace
 
 std::optional<std::string> RangeTest::observe(double loss) {
-  if (!on_) return std::nullopt;
   if (!std::isfinite(loss)) return "the loss is no longer finite";
   ++steps_;
   sum_ = kMemory * sum_ + (1 - kMemory) * loss;

@@ -54,16 +54,11 @@ bool improves(double value, const std::optional<double>& best, bool maximize, do
 // times its lowest, or it is not finite.
 class RangeTest {
  public:
-  explicit RangeTest(const ScheduleConfig& config) : on_(config.kind == ScheduleKind::kRangeTest) {}
-
-  bool is_on() const { return on_; }
-
-  // Takes the loss of a step, that of all ranks. Returns why the test ends here, in one sentence; nothing if it goes
-  // on, or is off.
+  // Takes the loss of a step, that of all ranks. Returns why the test ends here, in one sentence; nothing if it
+  // continues.
   std::optional<std::string> observe(double loss);
 
  private:
-  bool on_;
   int64_t steps_ = 0;
   double sum_ = 0, lowest_ = std::numeric_limits<double>::infinity();
 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "train/nonfinite_policy.h"
 
+#include "base/files_below.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/replicate.h"
+#include "strict_json.h"
 #include "train/gradients.h"
 
 #include <ddprun/error.h>
@@ -22,7 +24,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostNamed = 8;  // ranks named in a message; the file has all
+constexpr auto kEvents = "nonfinite";  // the folder of the events' files
+constexpr size_t kMostNamed = 8;       // ranks named in a message; the file has all
 
 std::string number(double value) {
   if (std::isnan(value)) return "nan";
@@ -82,20 +85,41 @@ NonfiniteEvent gather_event(const OpenStep& step, Communicator& communicator) {
 }
 
 std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t step) {
-  return run_dir / "nonfinite" / (checkpoint_name(step) + ".json");
+  return run_dir / kEvents / (checkpoint_name(step) + ".json");
 }
 
-void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::filesystem::path& file) {
-  if (std::filesystem::exists(file)) return;
+void write_event(const NonfiniteEvent& event, OnNonfinite action, int64_t to, const std::filesystem::path& file) {
   auto ranks = ordered_json::array();
   for (size_t rank = 0; rank < event.ranks.size(); ++rank) ranks.push_back(to_json(event.ranks[rank], rank));
-  const ordered_json content{{"step", event.step},
-                             {"epoch", event.epoch},
-                             {"cause", std::ranges::all_of(event.ranks, finite_loss) ? "gradients" : "loss"},
-                             {"on_nonfinite", word_of(action)},
-                             {"ranks", std::move(ranks)}};
+  ordered_json content{{"step", event.step},
+                       {"epoch", event.epoch},
+                       {"cause", std::ranges::all_of(event.ranks, finite_loss) ? "gradients" : "loss"},
+                       {"on_nonfinite", word_of(action)}};
+  if (action == OnNonfinite::kRollback) content["rolled_back_to"] = to;
+  content["ranks"] = std::move(ranks);
   std::filesystem::create_directories(file.parent_path());
   replace_file(file, content.dump(2) + "\n");
+}
+
+std::vector<Rollback> read_rollbacks(const std::filesystem::path& run_dir) {
+  std::vector<Rollback> rollbacks;
+  const auto folder = run_dir / kEvents;
+  if (!std::filesystem::exists(folder)) return rollbacks;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const auto name = entry.path().filename();
+    if (name.extension() != ".json" || !step_of_name(name.stem().string())) continue;
+    try {
+      const auto content = parse_strict_json(read_below(run_dir, kEvents / name));
+      if (!content.contains("rolled_back_to")) continue;
+      rollbacks.push_back({static_cast<int64_t>(to_count(content.at("step"))),
+                           static_cast<int64_t>(to_count(content.at("rolled_back_to")))});
+    } catch (const std::exception& error) {
+      throw UserError(entry.path().string() + ": it says which step was rolled back, and cannot be read: " +
+                      error.what() + "; remove it to meet that step's batch again");
+    }
+  }
+  std::ranges::sort(rollbacks, {}, &Rollback::step);
+  return rollbacks;
 }
 
 namespace {
@@ -109,15 +133,23 @@ std::string advice_for(const TrainerConfig& config) {
 
 }  // namespace
 
-void NonfinitePolicy::restart() {
-  open_.clear();
-  nonfinite_.clear();
-  handed_in_ = state_.step;
+void NonfinitePolicy::start() {
+  if (context_.experiment.trainer.on_nonfinite != OnNonfinite::kRollback) return;
+  json text = {{"problem", ""}, {"rollbacks", json::array()}};
+  try {
+    if (context_.is_rank_zero()) {
+      for (const auto& [step, to] : read_rollbacks(context_.run_dir)) text["rollbacks"].push_back({step, to});
+    }
+  } catch (const std::exception& error) {
+    text["problem"] = error.what();
+  }
+  const auto told = json::parse(context_.communicator.broadcast_text(text.dump()));
+  if (const auto problem = told.at("problem").get<std::string>(); !problem.empty()) throw UserError(problem);
+  for (const auto& one : told.at("rollbacks")) rollbacks_.push_back({one.at(0), one.at(1)});
 }
 
 bool NonfinitePolicy::skips(int64_t step) const {
-  const auto& steps = state_.skipped_steps;
-  return std::ranges::find(steps, step) != steps.end();
+  return std::ranges::find(rollbacks_, step, &Rollback::step) != rollbacks_.end();
 }
 
 // Hands in the flags. On a GPU, which still works on the last step, several ranks, who hand in the same steps, wait for
@@ -181,7 +213,7 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
       break;
     case OnNonfinite::kRollback:
       verdict.action = Action::kRollBack;
-      if (rollbacks_.to != last_checkpoint || rollbacks_.count < TrainerConfig::kMostRollbacks) break;
+      if (std::ranges::count(rollbacks_, last_checkpoint, &Rollback::to) < TrainerConfig::kMostRollbacks) break;
       verdict.error = log::text(verdict.found, "; training has already rolled back to step ", last_checkpoint, " ",
                                 TrainerConfig::kMostRollbacks, " times", advice(event.step), ".");
       break;
@@ -194,10 +226,6 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
 std::string NonfinitePolicy::advice(int64_t step) const {
   return advice_for(context_.experiment.trainer) + " or check the data: the indices of the batch's samples are in " +
          event_file(context_.run_dir, step).string();
-}
-
-void NonfinitePolicy::rolled_back(int64_t from, int64_t to) {
-  rollbacks_ = {.to = to, .count = rollbacks_.to == from ? rollbacks_.count + 1 : 1};
 }
 
 std::optional<std::string> NonfinitePolicy::problem_of_weights() const {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Decides what happens after a step whose loss or gradients are NaN or infinite (trainer.on_nonfinite): training ends,
-// skips the step, or rolls back to the last checkpoint and skips the batch.
+// skips the step, or rolls back to the last checkpoint and skips the batch: this attempt ends, and the next one reads
+// in <run>/nonfinite which steps to skip.
 //
 // A step stays open until all ranks know whether it was nonfinite: its flag travels with Agreement's exchange, and all
 // open steps are settled before anything that would keep or show their effect (a row, an evaluation, a checkpoint).
 // Only then are its metrics added to the log's sums. Used from the training thread, by all ranks alike.
 //
-// The policy only decides: the trainer counts, logs, rolls back and throws.
+// The policy only decides: the trainer counts, logs and throws.
 #pragma once
 
 #include "train/agreement.h"
@@ -48,9 +49,17 @@ NonfiniteEvent gather_event(const OpenStep& step, Communicator& communicator);
 
 std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t step);
 
-// Writes the event to <run>/nonfinite/step_00000037.json, unless the file exists from an earlier attempt. `action` is
-// trainer.on_nonfinite. Throws if it cannot be written.
-void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::filesystem::path& file);
+// Writes the event to <run>/nonfinite/step_00000037.json, in place of one that an earlier attempt has left. `action` is
+// trainer.on_nonfinite; with a rollback `to` is the step of the checkpoint. Throws if it cannot be written.
+void write_event(const NonfiniteEvent& event, OnNonfinite action, int64_t to, const std::filesystem::path& file);
+
+// A rollback of this run, as its event's file has it.
+struct Rollback {
+  int64_t step = 0, to = 0;
+};
+
+// Reads them, in the order of the steps. Throws UserError naming a file that is damaged.
+std::vector<Rollback> read_rollbacks(const std::filesystem::path& run_dir);
 
 class NonfinitePolicy {
  public:
@@ -68,8 +77,9 @@ class NonfinitePolicy {
   // Both outlive it.
   NonfinitePolicy(const Context& context, const TrainState& state) : context_(context), state_(state) {}
 
-  // Restarts at the beginning of an attempt and after a rollback.
-  void restart();
+  // Learns at the beginning of an attempt what the run has rolled back from, with trainer.on_nonfinite rollback. Only
+  // rank 0 need see the run's folder. Collective.
+  void start();
 
   // Returns whether the batch of this step is skipped, since training rolled back because of it.
   bool skips(int64_t step) const;
@@ -88,9 +98,6 @@ class NonfinitePolicy {
   // `last_checkpoint` is the step of the checkpoint to roll back to. Collective.
   std::optional<Verdict> next(int64_t last_checkpoint);
 
-  // Counts a rollback to the checkpoint of step `from`, or to `to` if that was broken.
-  void rolled_back(int64_t from, int64_t to);
-
   // Returns an error text if weights are not finite, which must not replace good ones in a checkpoint: gradients may be
   // finite and the step too long all the same.
   std::optional<std::string> problem_of_weights() const;
@@ -105,10 +112,7 @@ class NonfinitePolicy {
   std::deque<OpenStep> open_;   // by step
   std::deque<bool> nonfinite_;  // what all ranks know of the first of them; empty except between learn() and next()
   int64_t handed_in_ = -1;      // the last step whose flag was exchanged
-  struct {
-    int64_t to = -1;
-    int64_t count = 0;
-  } rollbacks_;  // to the checkpoint of that step
+  std::vector<Rollback> rollbacks_;  // of earlier attempts
 };
 
 }  // namespace ddprun

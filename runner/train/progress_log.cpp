@@ -17,7 +17,7 @@ double per_second(int64_t samples, double seconds) { return static_cast<double>(
 
 }  // namespace
 
-void ProgressLog::restart() {
+void ProgressLog::start() {
   samples_at_row_ = state_.samples;
   seconds_at_row_ = state_.train_seconds;
   in_step_ = false;

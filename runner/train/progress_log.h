@@ -27,8 +27,8 @@ class ProgressLog {
         timer_(timer),
         system_metrics_(context.backend.get()) {}
 
-  // Restarts at the beginning of an attempt and after a rollback: rows count from the state's step on.
-  void restart();
+  // Called at the beginning of an attempt: rows count from the state's step on.
+  void start();
 
   void begin_step();
   void end_step();      // after its rows

@@ -84,10 +84,7 @@ std::string TrainState::to_json() const {
              {"micro_batch", micro_batch},
              {"memory_format", word_of(memory_format)},
              {"nonfinite",
-              {{"skipped", skipped},
-               {"in_row", skips_in_row},
-               {"skipped_without_overflow", skipped_without_overflow},
-               {"skipped_steps", skipped_steps}}},
+              {{"skipped", skipped}, {"in_row", skips_in_row}, {"skipped_without_overflow", skipped_without_overflow}}},
              {"best_value", exact(best_value)},
              {"best_metrics", to_json_list(best_metrics)},
              {"best_step", best_step},
@@ -133,7 +130,6 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     nonfinite.at("skipped").get_to(state.skipped);
     nonfinite.at("in_row").get_to(state.skips_in_row);
     nonfinite.at("skipped_without_overflow").get_to(state.skipped_without_overflow);
-    nonfinite.at("skipped_steps").get_to(state.skipped_steps);
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));
     from.at("best_step").get_to(state.best_step);

@@ -38,7 +38,6 @@ struct TrainState {
   int64_t skipped = 0;                   // steps skipped with trainer.on_nonfinite skip or rollback
   int64_t skips_in_row = 0;              // ending with this step
   int64_t skipped_without_overflow = 0;  // of these, those that the scaler did not count as overflows
-  std::vector<int64_t> skipped_steps;    // with rollback: the steps whose batch is skipped
   std::optional<RunStatus> finished;     // completed or stopped_early, once training is over
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
@@ -55,13 +54,13 @@ struct TrainState {
   // Throws UserError if the text is not what to_json() writes; `where` names the file.
   static TrainState from_json(const std::string& text, const std::string& where);
 
-  // Throws UserError if a run with this experiment and `now_samples` for training cannot go on from this state: it
+  // Throws UserError if a run with this experiment and `now_samples` for training cannot continue from this state: it
   // would not see the same samples in the same order.
   void require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const;
 
-  // Returns the global batch to go on with, that of the run's start, where trainer.batch_per_worker sets it: in another
-  // world its product is another one. Throws UserError if the experiment has another batch_per_worker than the run, and
-  // so asks for another global batch, which is trainer.global_batch there.
+  // Returns the global batch to continue with, that of the run's start, where trainer.batch_per_worker sets it: in
+  // another world its product is another one. Throws UserError if the experiment has another batch_per_worker than the
+  // run, and so asks for another global batch, which is trainer.global_batch there.
   int64_t kept_batch(const TrainerConfig& trainer, const std::string& where) const;
 };
 

@@ -145,7 +145,8 @@ void TrainStep::take_parameters() {
   mark_ = GradientMark(parameters_, skips_by_norm());
   ema_.follow(parameters_);
   looked_for_unused_ = false;
-  restart();
+  graphs_.forget();
+  lr_.forget();
 }
 
 void TrainStep::set_scaler_state(const GradScaler::State& state) {
@@ -162,11 +163,6 @@ std::string TrainStep::why_not_capturable() {
     return "trainer.gradient_compression works on streams of its own";
   if (!lr_.send()) return "this optimizer, with these options, needs the host in its step";
   return "";
-}
-
-void TrainStep::restart() {
-  graphs_.forget();
-  lr_.forget();
 }
 
 // Runs a step. The lrs may depend on whether the previous step counted, which the host then waits for: with graphs

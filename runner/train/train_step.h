@@ -92,7 +92,6 @@ class TrainStep {
   const Ema& ema() const { return ema_; }
   const CudaGraphs& graphs() const { return graphs_; }
   void set_scaler_state(const GradScaler::State& state);
-  void restart();     // after weights, averages or the optimizer's state were loaded
   int64_t skipped();  // steps skipped so far, besides the scaler's overflows
   void set_skipped(int64_t steps);
 

@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include "base/log.h"
-#include "comm/replicate.h"
 #include "train/checkpointer.h"
 #include "train/out_of_memory.h"
 #include "train/trials.h"
@@ -54,7 +53,6 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
                  {.alive = [this] { enter("evaluating", Activity::kEvaluating); },
                   .interrupted = [this](Split split) { return interrupted(split); },
                   .give_up = [this] { return out_of_patience(); }}),
-      range_test_(experiment_.schedule),
       profiler_(experiment_.profile, context_.run_dir, context_.communicator.world().rank, context_.backend != nullptr),
       run_clock_(context_.command_started_at) {
   if (!context_.is_rank_zero()) return;
@@ -75,7 +73,7 @@ RunEnd Trainer::run() try {
     state_.finished = RunStatus::kCompleted;
     state_.stop_reason = "all steps are done";
   }
-  if (!range_test_.is_on()) {
+  if (!experiment_.is_range_test()) {
     save(false);
     if (!stopping_) test();
     finish_saving();
@@ -122,26 +120,15 @@ void Trainer::begin() try {
   warm_up();
   rehearse_smallest_part();
   if (stopping_) return;
+  nonfinite_.start();
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
-  start_from_here();
+  if (config.verify_shards)
+    shards_.emplace(context_.communicator, context_.dataset, step_plan(config, state_.train_samples), state_.step);
+  log_.start();
 } catch (const std::exception& error) {
   rethrow_with_advice(error, "in a trial before the first step",
                       advice_for_steps(experiment_.trainer, state_.micro_batch));
-}
-
-// Starts what depends on the current step, at the start of an attempt and after a rollback.
-void Trainer::start_from_here() {
-  const auto& config = experiment_.trainer;
-  warm_up();
-  if (stopping_) return;
-  step_.restart();
-  nonfinite_.restart();
-  validator_.restart();
-  if (config.verify_shards) {
-    shards_.emplace(context_.communicator, context_.dataset, step_plan(config, state_.train_samples), state_.step);
-  }
-  log_.restart();
 }
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
@@ -315,6 +302,7 @@ void Trainer::stop_early(const std::string& reason) {
 
 // Ends a range test whose loss diverges, by the loss that the last row has of all ranks.
 void Trainer::watch_range_test() {
+  if (!experiment_.is_range_test()) return;
   const auto loss = std::ranges::find(state_.last_metrics, "train/loss", &NamedValues::value_type::first);
   if (loss == state_.last_metrics.end()) return;
   if (const auto reason = range_test_.observe(loss->second)) stop_early(*reason);
@@ -325,7 +313,7 @@ Flags Trainer::agree(Flags mine) {
   if (agreement_.due()) {
     nonfinite_.hand_in(mine);
     const auto ahead = agreement_.steps_ahead();
-    const bool is_ready = loader_ && loader_->ready(ahead) >= ahead;  // there is none after a rollback
+    const bool is_ready = loader_->ready(ahead) >= ahead;
     mine.may_wait = ahead <= experiment_.trainer.prefetch_batches && !is_ready;
     return agreement_.exchange(mine);
   }
@@ -338,7 +326,7 @@ Flags Trainer::agree(Flags mine) {
 void Trainer::finish_part() {
   if (!settle()) return;
   log_.log_system();
-  if (range_test_.is_on()) {
+  if (experiment_.is_range_test()) {
     state_.evaluated_step = state_.step;
     return log_.log_part(0);
   }
@@ -463,8 +451,7 @@ void Trainer::restore_window(const TensorDict& own) {
   state_.devices = devices;
 }
 
-// Settles all open steps. This and the next two return whether training continues from the current step: false after a
-// rollback.
+// Settles all open steps. This and the next two return whether training continues: false where a range test ends.
 bool Trainer::settle() {
   log_.count([this] { nonfinite_.settle(); });
   return close_steps();
@@ -481,14 +468,17 @@ bool Trainer::close_steps() {
 bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
   using Action = NonfinitePolicy::Action;
   const auto& [action, step, event, found, error] = verdict;
-  if (range_test_.is_on() && action == Action::kStop) {
+  if (experiment_.is_range_test() && action == Action::kStop) {
     stop_early(found);
     return false;
   }
   const auto file = event_file(context_.run_dir, step.step);
   try {
-    if (context_.is_rank_zero() && action != Action::kKeep) write_event(event, experiment_.trainer.on_nonfinite, file);
-  } catch (const std::exception& problem) {  // the step's problem matters more than this
+    if (context_.is_rank_zero() && action != Action::kKeep)
+      write_event(event, experiment_.trainer.on_nonfinite, checkpoints_.step(), file);
+  } catch (const std::exception& problem) {
+    // The next attempt would not know of the rollback. Otherwise the step's problem matters more than this.
+    if (action == Action::kRollBack) throw UserError(found + "; training cannot roll back: " + problem.what());
     log::warn(problem.what());
   }
   switch (action) {
@@ -502,31 +492,21 @@ bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
       log_.event("nonfinite", found + "; the step is skipped");
       if (context_.is_rank_zero()) log::warn(found + ". The step is skipped; its batch is in " + file.string());
       break;
-    case Action::kRollBack: roll_back(verdict); return false;
+    case Action::kRollBack: roll_back(verdict);
     case Action::kStop: throw UserError(error);
   }
   return true;
 }
 
-// Rolls back all ranks together, as if this attempt started anew: nothing after the checkpoint is kept except rows in
-// the logs, which are written again.
+// Ends this attempt on all ranks. The launcher starts the next one from the last checkpoint.
 void Trainer::roll_back(const NonfinitePolicy::Verdict& verdict) {
-  const auto from = checkpoints_.step();
-  finish_saving();
-  const auto path = checkpoints_.last_good();
-  auto skipped = state_.skipped_steps;
-  skipped.push_back(verdict.step.step);
-  agreement_.settle();  // its flags are for steps that were rolled back
-  restore(read_on_all(path, context_.communicator), path);
-  drop_loader();
-  state_.skipped_steps = std::move(skipped);
-  nonfinite_.rolled_back(from, state_.step);
-  if (context_.is_rank_zero()) {
-    log::warn(log::text(verdict.found, ". Rolled back to step ", state_.step, ", skipping that batch; it is in ",
+  const auto text = log::text("rolling back to step ", checkpoints_.step());
+  if (context_.is_rank_zero())
+    log::warn(log::text(verdict.found, "; ", text, ", to skip that batch; it is in ",
                         event_file(context_.run_dir, verdict.step.step).string()));
-  }
-  log_.event("rollback", log::text(verdict.found, "; rolled back to step ", state_.step));
-  start_from_here();
+  log_.event("rollback", verdict.found + "; " + text);
+  finish_saving();
+  throw RollBack();
 }
 
 void Trainer::enter(const char* phase, Activity activity) {
@@ -542,9 +522,9 @@ RunEnd Trainer::end() const {
   const auto& world = context_.communicator.world();
   const auto untested = test_error_.empty() ? "" : "; the test failed: " + test_error_;
   return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
-          .stop_reason = !stopping_            ? state_.stop_reason + untested
-                         : range_test_.is_on() ? "asked to stop"
-                                               : "asked to stop; saved and resumable",
+          .stop_reason = !stopping_                    ? state_.stop_reason + untested
+                         : experiment_.is_range_test() ? "asked to stop"
+                                                       : "asked to stop; saved and resumable",
           .steps = state_.step,
           .epochs = static_cast<double>(state_.step) / static_cast<double>(plan_.steps_per_epoch()),
           .samples = state_.samples,

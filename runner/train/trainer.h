@@ -28,6 +28,9 @@
 
 namespace ddprun {
 
+// Ends an attempt on all ranks together: the next one starts from the last checkpoint, and skips the batch of a step.
+struct RollBack {};
+
 class Trainer {
  public:
   // Constructs the trainer; `stop_requested` is asked at every step whether this process was told to end. `clock` times
@@ -42,7 +45,8 @@ class Trainer {
   void restore(const Checkpoint& checkpoint, const std::string& path);
 
   // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs.
-  // A checkpoint under way is written before an error passes through, except a CommunicationError. An error of the test
+  // Throws RollBack with trainer.on_nonfinite rollback. A checkpoint under way is written before that, or an error,
+  // passes through, except a CommunicationError. An error of the test
   // is none of the run, which is trained by then: see test_error().
   RunEnd run();
 
@@ -66,7 +70,6 @@ class Trainer {
 
  private:
   void begin();
-  void start_from_here();
   void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
@@ -97,7 +100,7 @@ class Trainer {
   bool settle();
   bool close_steps();
   bool act_on(const NonfinitePolicy::Verdict& verdict);
-  void roll_back(const NonfinitePolicy::Verdict& verdict);
+  [[noreturn]] void roll_back(const NonfinitePolicy::Verdict& verdict);
   void enter(const char* phase, Activity activity);
   void on_activity(Activity activity) const;
   bool due(const Interval& every) const { return plan_.due(every, state_.step); }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "config/monitors.h"
+#include "config/yaml_reader.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
 #include "train/state_guard.h"

@@ -54,8 +54,6 @@ class Validator {
   Validator(const Context& context, const TrainPlan& plan, TrainState& state, TrainStep& step, ProgressLog& log,
             Hooks hooks);
 
-  // Forgets the results of later steps, before the first step of an attempt and after a rollback.
-  void restart() { tested_ = {}; }
   void restore();  // from the state
 
   // Returns whether early stopping, which has ended the run, ends it by the settings of now too. Call it after
@@ -85,7 +83,7 @@ class Validator {
 
   // Tests the model and, if the best checkpoint is another one, that too: its results join the state's best metrics.
   // Returns the model's; none if it was interrupted. Throws on all ranks what goes wrong on one, so that the end of a
-  // trained run goes on without a test.
+  // trained run continues without a test.
   TestResult test(const WithWeights& with_weights);
 
  private:

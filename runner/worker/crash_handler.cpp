@@ -79,7 +79,7 @@ std::string watchers_error = "NCCL's watchdog ended the process, for another ran
 bool watchers_error_is_own = false;  // of this rank's GPU, and not of another rank
 
 // Keeps what c10d's watchers end the process for, "[PG ID 0 ...] Process group watchdog thread terminated with
-// exception: CUDA error: unspecified launch failure", as text for JSON; then goes on as before. They look after this
+// exception: CUDA error: unspecified launch failure", as text for JSON; then continues as before. They look after this
 // rank's GPU, too: what CUDA says is of that one.
 [[noreturn]] void end_by_exception() {
   if (const auto error = std::current_exception(); error && watches_nccl()) {

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "config/idle_settings.h"
 #include "config/key_path.h"
+#include "config/yaml_reader.h"
 #include "data/data_survey.h"
 #include "plugin_host/plugin_call.h"
 #include "train/train_state.h"

@@ -2,6 +2,7 @@
 #include "worker/sanity_check.h"
 
 #include "config/monitors.h"
+#include "config/yaml_reader.h"
 #include "data/checked_split.h"
 #include "data/loader.h"
 #include "data/mixing.h"

@@ -74,6 +74,10 @@ class TrainTask final : public WorkerTask {
       finish(trainer, end);
       leave_together();
       return enum_of<RunStatus>(end.status) == RunStatus::kPreempted ? kExitPreempted : kExitDone;
+    } catch (const RollBack&) {
+      loggers_->flush_all();
+      leave_together();
+      return kWorkerRollsBack;
     } catch (...) {
       phase_ = trainer.phase();
       if (!trainer.refused()) step_ = trainer.state().step;

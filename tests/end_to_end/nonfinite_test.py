@@ -83,12 +83,21 @@ launch: {{workers: 2, device: cpu, threads: 1}}
         words = ("trainer.on_nonfinite=rollback", "trainer.max_epochs=3")
         self.train("whole", *words)
         # Before it, after it with nothing saved since, with the first checkpoint since, later.
-        for point, step in (("after_rename", 4), ("begin", 6), ("after_rename", 6), ("after_rename", 14)):
+        for point, step, attempt in (("after_rename", 4, 0), ("begin", 6, 1), ("after_rename", 6, 1), ("after_rename", 14, 1)):
             run = f"{point}{step}"
-            self.ddprun("nan.yaml", f"run.dir={run}", *words, env={"DDPRUN_FAULT": f"kill:{point}:{step}"}, code=137)
+            self.ddprun("nan.yaml", f"run.dir={run}", *words, env={"DDPRUN_FAULT": f"kill:{point}:{step}:0:{attempt}"}, code=137)
             self.ddprun("resume", run)
             self.assertEqual(self.weights(run), self.weights("whole"))
             self.assertEqual(differences(self.folder / run, self.folder / "whole"), {})
+
+    def test_a_rollback_is_an_attempt_more_and_takes_no_restart(self):
+        running = self.train("run", "trainer.on_nonfinite=rollback", "launch.max_restarts=0")
+        self.assertIn(f"; rolling back to step 4, to skip that batch; it is in {self.folder}/run/{FILE}", running.err())
+        events = [json.loads(line) for line in (self.folder / "run/events.jsonl").read_text().splitlines()]
+        found = [(event["kind"], event["attempt"]) for event in events if event["kind"] in ("rollback", "resumed", "failure")]
+        self.assertEqual(found, [("rollback", 0), ("resumed", 1)])
+        self.assertEqual(summary(self.folder / "run")["status"], "completed")
+        self.assert_nothing_left()
 
     def test_the_old_key_is_unknown(self):
         message = self.assert_refused("nan.yaml", "+trainer.stop_on_nonfinite=false")

@@ -115,7 +115,7 @@ class Training(SeparateDisks):
 
     def test_training_goes_back_to_a_checkpoint_that_one_node_has(self):
         self.assert_ends(self.begin("trainer.on_nonfinite=rollback", env={"DDPRUN_FAULT": "nan:computing:8:1"}), 0, 0)
-        self.assertIn("Rolled back to step 7", (self.kept / "logs/rank_0.log").read_text())
+        self.assertIn("rolling back to step 7", (self.kept / "logs/rank_0.log").read_text())
         self.assertEqual(summary(self.kept)["steps"], 28)
 
     def test_other_overrides_go_on_at_both_nodes(self):

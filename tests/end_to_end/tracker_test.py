@@ -58,6 +58,7 @@ class Tracker(CommandTest):
         self.assertEqual(running.err().count("not sent: no route to the tracker"), 1, running.err())
         self.assertIn(f"send the rest with: {unsent['command']}", running.err())
         self.assertIn("no route to the tracker", unsent["problem"])
+        self.assertIn("dvclive did not have all of the run at its end", (self.run_folder / "report.html").read_text())
         self.away.unlink()
         later = self.start_program(*shlex.split(unsent["command"]))
         self.assertEqual(later.wait(), 0, later.text())

@@ -193,6 +193,40 @@ TEST(Coordinator, RestartsAsOftenAsAllowedWithLongerPauses) {
   EXPECT_THAT(run.said, ::testing::Contains(HasSubstr("restart 2 of 2")));
 }
 
+TEST(Coordinator, ARollbackStartsTheNextAttemptAtOnceAndIsNoRestartAfterAFailure) {
+  Scene run(fixed(2));
+  for (const int node : {0, 1}) run.join(node);
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
+    EXPECT_EQ(run.starts[1].attempt, attempt);
+    run.roll_back(1);
+    EXPECT_THAT(run.told(), IsEmpty());
+    run.roll_back(0);
+  }
+  run.told();
+  run.end(0, kExitDone);
+  run.end(1, kExitDone);
+  EXPECT_EQ(run->result().exit_code, kExitDone);
+}
+
+TEST(Coordinator, ARollbackBesideAFailureIsTheFailure) {
+  Scene run(fixed(2));
+  for (const int node : {0, 1}) run.join(node);
+  run.told();
+  run.roll_back(1);
+  run.end(0, kExitFailed, FailureKind::kUser);
+  EXPECT_EQ(run->result().exit_code, kExitFailed);
+}
+
+TEST(Coordinator, ARunThatIsToStopIsNotRolledBackAnyMore) {
+  Scene run(fixed(1));
+  run.join(0);
+  run.told();
+  run.signal(0, SIGTERM);
+  run.roll_back(0);
+  EXPECT_EQ(run->result().exit_code, kExitPreempted);
+}
+
 TEST(Coordinator, WhatARestartCannotCureIsNotTriedAgain) {
   Scene mistake(fixed(1, 5));
   mistake.join(0);

@@ -62,6 +62,12 @@ class Scene {
     coordinator_->ended(node, end, now_);
   }
 
+  // The same of workers that end the attempt for the next one.
+  void roll_back(int node) {
+    const WorkerEnd worker{.rank = 2 * node, .exit_code = kExitPreempted, .rolls_back = true};
+    coordinator_->ended(node, {.attempt = attempt(), .workers = {worker}}, now_);
+  }
+
   void fail(int node) { coordinator_->failing(node, attempt(), now_); }
   void lose(int node) { coordinator_->lost(node, "gone", now_); }
   void signal(int node, int number, bool at_once = false) { coordinator_->signalled(node, number, at_once, now_); }

@@ -11,6 +11,7 @@ namespace ddprun::testing {
 namespace {
 
 constexpr double kNodeTimeout = 10, kCollectiveTimeout = 30;
+constexpr int kMostRollbacks = 3;
 constexpr double kTick = 0.5;
 constexpr double kLongest = 5000;  // no run of these plans lasts so long
 constexpr double kSlowest = 0.3;   // of messages, while nothing is cut off
@@ -228,6 +229,7 @@ void SimulatedRun::obey(Machine& machine, const Order& order) {
       machine.doing = Doing::kPreparing;
       machine.start = order.start;
       machine.told.reset();
+      machine.rolls_back = false;
       machine.failure.reset();
       attempts_.at(order.start.attempt).machines.push_back(machine.index);
       time_.in(uniform(0, 5), [this, &machine, attempt = order.start.attempt] { start_workers(machine, attempt); });
@@ -292,6 +294,7 @@ void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
   WorkerEnd worker{.rank = machine.start.first_rank,
                    .host = log::text("host", machine.index),
                    .exit_code = exit_code,
+                   .rolls_back = machine.rolls_back,
                    .time = clock_of(machine),
                    .failure = machine.failure};
   machine.doing = Doing::kWaiting;
@@ -301,7 +304,7 @@ void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
       coordinator_->ended(machine.connection, attempt_end(message, clock_of(*machines_[0])), time_.time());
     });
   };
-  if (mischief_ && exit_code != kExitDone && pick(0, 3) == 0) {
+  if (mischief_ && exit_code != kExitDone && !machine.rolls_back && pick(0, 3) == 0) {
     tell(log::text("what machine ", machine.index, " says of its end is lost"));
     untold_ = true;  // nobody can know the cause
   } else {
@@ -337,7 +340,12 @@ void SimulatedRun::finish_training(int attempt) {
   if (!std::ranges::all_of(now.machines, trains)) return;
   if (std::ranges::any_of(now.machines, [&](int index) { return frozen(*machines_[index]) || cut(*machines_[index]); }))
     return time_.in(1, [this, attempt] { finish_training(attempt); });
-  for (const int index : now.machines) end_workers(*machines_[index], uniform(0, 1), kExitDone, std::nullopt);
+  const bool rolls_back = rollbacks_ < kMostRollbacks && pick(0, 3) == 0;
+  if (rolls_back) ++rollbacks_;
+  for (const int index : now.machines) {
+    machines_[index]->rolls_back = rolls_back;
+    end_workers(*machines_[index], uniform(0, 1), rolls_back ? kExitPreempted : kExitDone, std::nullopt);
+  }
 }
 
 // One rank is asked, all save at the end of the step; where somebody is not there any more the launchers end the rest.

@@ -64,6 +64,7 @@ class SimulatedRun {
     double next_beat = 0;
     StartOrder start;
     std::optional<Order::Kind> told;  // while it prepared
+    bool rolls_back = false;          // its workers end this attempt for the next one
     std::set<int> ended;              // attempts
     std::optional<WorkerFailure> failure;
     int stop_signal = 0;
@@ -148,6 +149,7 @@ class SimulatedRun {
   std::map<int, Machine*> connections_;
   int last_connection_ = 0;
   std::vector<Attempt> attempts_;
+  int rollbacks_ = 0;
   bool signalled_ = false, untold_ = false, mischief_ = false;
   bool late_ = false;  // something was frozen or cut off, and with it what it says
   std::vector<std::string> story_, broken_;

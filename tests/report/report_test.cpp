@@ -52,6 +52,19 @@ TEST_F(Reports, TellWhatIsBrokenInTheRun) {
   EXPECT_NO_THROW(write_report(run));
 }
 
+TEST_F(Reports, NameTheTrackersThatDidNotHaveAllOfTheRun) {
+  const auto run = make_run("run");
+  const auto problems = [&](const std::string& unsent) {
+    write("run/summary.json", R"({"status":"completed","unsent":)" + unsent + "}");
+    return recorded_run(run, 100)["problems"].dump();
+  };
+  const auto told = problems(R"({"wandb":{"problem":"the server is away","command":"tools/follow run"}})");
+  EXPECT_NE(told.find("wandb did not have all of the run at its end: the server is away"), std::string::npos) << told;
+  EXPECT_NE(told.find("send the rest with: tools/follow run"), std::string::npos) << told;
+  for (const auto* damaged : {"7", "[]", R"({"wandb":7})", R"({"wandb":{"problem":[]}})"})
+    EXPECT_NO_THROW(problems(damaged)) << damaged;
+}
+
 TEST_F(Reports, LeaveOutJsonThatNestsDeeply) {
   const auto run = make_run("run");
   const auto deep = std::string(200'000, '[') + std::string(200'000, ']');

@@ -100,10 +100,10 @@ inline std::shared_ptr<DataParallel> on_devices(const ToyRun& run, const std::sh
   return std::make_shared<DataParallel>(copies);
 }
 
-inline ToyResult train_toy(const ToyRun& run) {
+// One attempt. Throws RollBack if all ranks roll back.
+inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeeper>& rows) {
   ToyResult result;
   result.weights.resize(run.ranks);
-  const auto rows = std::make_shared<RowKeeper>();
   const auto saving = c10::make_intrusive<c10d::HashStore>();
   std::mutex seeding;  // the default generator is the process's
   on_ranks(run.ranks, [&](Communicator& communicator) {
@@ -170,6 +170,18 @@ inline ToyResult train_toy(const ToyRun& run) {
   result.histograms = rows->histograms_seen;
   result.events = rows->events;
   return result;
+}
+
+inline ToyResult train_toy(ToyRun run) {
+  const auto rows = std::make_shared<RowKeeper>();
+  for (;;) {
+    try {
+      return train_toy_once(run, rows);
+    } catch (const RollBack&) {
+      std::vector<CheckpointFlaw> flaws;
+      run.resume_from = newest_checkpoint(run.folder, flaws).value().path;
+    }
+  }
 }
 
 // The values of one metric in the rows of a split, in their order.

@@ -166,20 +166,6 @@ TEST(CudaGraphs, LeaveANonfiniteStepOutAsOrdinaryStepsDo) {
   }
 }
 
-// The bad batch is step 20 of 30, when there is a graph; its work on weights and momentum from before the rollback is
-// over.
-TEST(CudaGraphs, AreRecordedAnewAfterARollback) {
-  const TempFolder folder;
-  auto run = testing::poisoned_toy(folder, "rollback", 2);
-  run.train_samples = 30 * testing::kBatch;
-  run.make_optimizer = replayed_toy(folder).make_optimizer;
-  run.make_backend = replayed_toy(folder).make_backend;
-  run.experiment.trainer.max_epochs = 2;
-  testing::poison(run, {19 * testing::kBatch + 3});
-  const auto result = expect_the_bits_of_ordinary_steps(run);
-  EXPECT_GE(result.replayed, 19 - CudaGraphs::kWarmUp + 10);
-}
-
 // Draws from a generator, as a GPU's replay does: the numbers go on.
 class Dropping : public ToyModel {
  public:

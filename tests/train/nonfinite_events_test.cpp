@@ -121,6 +121,51 @@ TEST(NonfiniteEvents, RollbackPassesOverABrokenCheckpoint) {
   EXPECT_TRUE(broken);
 }
 
+TEST(NonfiniteEvents, WhatWasRolledBackIsSkippedByEveryLaterAttempt) {
+  const TempFolder folder;
+  auto run = poisoned_toy(folder, "rollback", 2);
+  run.experiment.checkpoint.keep = 9;
+  poison(run, {7 * kBatch});
+  const auto expected = train_toy(run).weights[0];
+  EXPECT_EQ(event(folder, "step_00000008.json")["rolled_back_to"], 6);
+  run.resume_from = folder.path() / "checkpoints" / "step_00000002";
+  EXPECT_TRUE(same_bits(train_toy_once(run, std::make_shared<RowKeeper>()).weights[0], expected));
+}
+
+TEST(NonfiniteEvents, AStepThatStoppedTheRunMayBeRolledBackByTheNextAttempt) {
+  const TempFolder folder;
+  auto run = poisoned_toy(folder, "stop", 2);
+  poison(run, {7 * kBatch});
+  error_of(run);
+  EXPECT_FALSE(event(folder, "step_00000008.json").contains("rolled_back_to"));
+  run.experiment.trainer.on_nonfinite = OnNonfinite::kRollback;
+  run.resume_from = folder.path() / "checkpoints" / "last";
+  EXPECT_TRUE(same_bits(train_toy(run).weights[0], train_without({7}, 2).weights[0]));
+}
+
+TEST(NonfiniteEvents, ARollbackThatCannotBeNotedIsAnError) {
+  const TempFolder folder;
+  auto run = poisoned_toy(folder, "rollback");
+  poison(run, {7 * kBatch});
+  std::ofstream(folder.path() / "nonfinite") << "a file in the folder's place";
+  EXPECT_THAT(error_of(run), HasSubstr("nonfinite"));
+  std::filesystem::remove(folder.path() / "nonfinite");
+  run.stop = [&](int64_t, int64_t step) {
+    if (step == 7) std::ofstream(folder.path() / "nonfinite") << "a file in the folder's place";
+    return false;
+  };
+  EXPECT_THAT(error_of(run), AllOf(HasSubstr("step 8: the training loss"), HasSubstr("cannot roll back: ")));
+}
+
+TEST(NonfiniteEvents, ADamagedNoteOfARollbackIsNamed) {
+  const TempFolder folder;
+  auto run = poisoned_toy(folder, "rollback", 2);
+  std::filesystem::create_directory(folder.path() / "nonfinite");
+  std::ofstream(folder.path() / "nonfinite/step_00000004.json") << R"({"step": 4, "rolled_back)";
+  EXPECT_THAT(error_of(run),
+              AllOf(HasSubstr("nonfinite/step_00000004.json: it says which step"), HasSubstr("remove it")));
+}
+
 class Dropping : public ToyModel {
  public:
   void prepare(const DataSpec& data) override {

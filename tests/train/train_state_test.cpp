@@ -21,7 +21,6 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   state.skipped = 5;
   state.skips_in_row = 2;
   state.skipped_without_overflow = 4;
-  state.skipped_steps = {17, 90};
   state.best_value = std::nextafter(0.99, 1);
   state.best_metrics = {{"val/loss", std::numeric_limits<double>::infinity()}};
   state.last_metrics = {{"val/loss", 0.25}};
@@ -34,7 +33,6 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   EXPECT_EQ(back.seed, UINT64_MAX);
   EXPECT_EQ(back.schedule.best, 0.1);
   EXPECT_EQ(back.scaler.overflows, 6);
-  EXPECT_EQ(back.skipped_steps, (std::vector<int64_t>{17, 90}));
 }
 
 TEST(TrainState, ForeignTextIsAnErrorThatNamesTheFile) {
@@ -68,7 +66,7 @@ TEST(TrainState, KeepsTheGlobalBatchThatABatchPerWorkerGaveAtTheStart) {
 
 TEST(TrainState, OfALaterFormatIsAnErrorWithBothFormats) {
   auto text = TrainState().to_json();
-  text.replace(text.find("\"format\":1"), 10, "\"format\":9");
+  text.replace(text.find("\"format\": 1"), 11, "\"format\": 9");
   try {
     TrainState::from_json(text, "a checkpoint");
     FAIL();

@@ -95,7 +95,7 @@ TEST_F(FaultTest, OneStepHasNanAmongItsGradients) {
   EXPECT_FALSE(spoilt());
   reach("computing", 4);
   EXPECT_TRUE(spoilt());
-  reach("computing", 4);  // again, as after a rollback
+  reach("computing", 4);
   EXPECT_FALSE(spoilt());
 }
 

@@ -157,7 +157,7 @@ class Jpeg final : public Decoder {
     if (info_.output_scanline == info_.output_height) run([](Jpeg& self) { jpeg_finish_decompress(&self.info_); });
   }
 
-  // Exif data may go on in a second marker. Of several XMP texts the last counts.
+  // Exif data may continue in a second marker. Of several XMP texts the last counts.
   Metadata metadata() const {
     constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
     Metadata data;

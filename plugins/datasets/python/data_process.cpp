@@ -164,7 +164,7 @@ void DataProcess::fail(const std::string& flaw) const {
   throw UserError(plan_.file.string() + ": " + plan_.class_name + doing() + ": " + flaw);
 }
 
-// The channel is closed: the process has ended, or else has closed it and goes on.
+// The channel is closed: the process has ended, or else has closed it and keeps running.
 void DataProcess::ended() {
   using namespace std::chrono_literals;
   const auto pid = std::exchange(pid_, -1);

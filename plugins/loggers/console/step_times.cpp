@@ -27,7 +27,7 @@ std::string step_time(double seconds) {
 
 // A table has the means of the steps since the previous one: few at the end of an epoch, many in its middle.
 void StepTimes::add(const RankTable& table) {
-  const auto steps = static_cast<double>(std::max<int64_t>(1, table.step - step_));  // fewer than 1 after a rollback
+  const auto steps = static_cast<double>(std::max<int64_t>(1, table.step - step_));
   step_ = table.step;
   if (std::exchange(steps_, steps_ + steps) == 0) {
     sums_ = table;

@@ -32,7 +32,7 @@ class Pair final : public torch::nn::Module {
   ddprun::BatchNorm bn1_{nullptr}, bn2_{nullptr};
 };
 
-// Doubles height and width, halves the channels, and goes on with what the encoder had at that size.
+// Doubles height and width, halves the channels, and continues with what the encoder had at that size.
 class Up final : public torch::nn::Module {
  public:
   explicit Up(int64_t outputs) {

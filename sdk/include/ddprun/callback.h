@@ -87,7 +87,7 @@ class DDPRUN_API Callback {
   virtual void finish();
 
   // Returns what the next call depends on, by name, equal on all ranks; a checkpoint keeps rank 0's. load_state()
-  // receives it when a run is resumed, and after a rollback. It throws UserError if it does not fit. The defaults keep
+  // receives it when a run is resumed. It throws UserError if it does not fit. The defaults keep
   // nothing.
   virtual std::map<std::string, at::Tensor> state() const;
   virtual void load_state(const std::map<std::string, at::Tensor>& state);

@@ -65,7 +65,7 @@ class DDPRUN_API Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   // Returns all state beyond the weights that the next step depends on. load_state() receives what state() returned,
-  // with row-major strides whatever they were, after start() and also between steps (trainer.on_nonfinite rollback),
+  // with row-major strides whatever they were, after start() and also after a step on trial (trainer.micro_batch auto),
   // and replaces all present state; it throws UserError naming the entry that does not fit the parameters.
   virtual OptimizerState state() const = 0;
   virtual void load_state(const OptimizerState& state) = 0;

@@ -30,4 +30,4 @@ class Interrupted(KeyboardInterrupt):
             super().__init__("stopped before there was a run")
         else:
             path = printable(run.path)
-            super().__init__(f'stopped: ddprun.run("{path}") reads what is there, `ddprun resume {path}` goes on with it')
+            super().__init__(f'stopped: ddprun.run("{path}") reads what is there, `ddprun resume {path}` continues it')

@@ -221,7 +221,7 @@ class Run:
         """Returns the tensors by name, of the checkpoint "best", "last" or of a step: torch's if torch is installed,
         otherwise numpy's.
         """
-        for tried in range(3):  # a run that goes on removes its older checkpoints
+        for tried in range(3):  # a run that continues removes its older checkpoints
             folder = self.checkpoint(which)
             try:
                 return read_weights(folder / "model.safetensors")

@@ -62,7 +62,7 @@ void check_resumed(const OptimizerTest& test, int64_t interruption) {
   }
 }
 
-// Checks a rollback: the loaded state replaces everything.
+// Checks that the loaded state replaces everything, as after a step on trial.
 void check_replaced(const OptimizerTest& test) {
   const auto parameters = given_parameters();
   const auto optimizer = started(test, parameters);

@@ -34,7 +34,7 @@ class Journal:
     which of its items.
 
     A batch is noted before it is sent, and never changes: whoever was killed in the middle of it can ask the tracker how
-    far it came, and go on with the very same items. Locked while it is open, so that no two follow the same run.
+    far it came, and continue with the very same items. Locked while it is open, so that no two follow the same run.
     """
 
     def __init__(self, run, tracker):

@@ -24,7 +24,7 @@ SCRIPT = """\
 #SBATCH --requeue
 {options}
 # Two minutes before the time is up the trials save, and the sweep ends with 75: whoever has time left takes them over,
-# and this job goes on when its turn comes again.
+# and this job resumes when its turn comes again.
 {command} &
 sweep=$!
 trap 'kill -TERM $sweep' TERM

@@ -17,7 +17,7 @@ class Base:
         self.word = ""  # marks the run there, so that one is found that was made and not noted
 
     def open(self, header):
-        """Begins the tracker's run, or goes on with the one in the header. Returns the header to be kept: id, project ..."""
+        """Begins the tracker's run, or continues the one in the header. Returns the header to be kept: id, project ..."""
         raise NotImplementedError
 
     def arrived(self):

@@ -26,7 +26,7 @@ class Tracker(Base):
             project_name=project, task_name=self.name, tags=self.options.tags, reuse_last_task_id=False,
             continue_last_task=header["id"] if header and not self.options.offline else False, auto_connect_arg_parser=False,
             auto_connect_frameworks={"detect_repository": False}, auto_resource_monitoring=False, auto_connect_streams=False)  # fmt: skip
-        self.task.set_initial_iteration(0)  # steps are the run's own, when it goes on too
+        self.task.set_initial_iteration(0)  # steps are the run's own, when it resumes, too
         self.task.set_parameters_as_dict({"experiment": self.run.config})
         self.logger = self.task.get_logger()
         self.seen = seen_values(pathlib.Path(self.task.get_offline_mode_folder()).parent) if self.options.offline else ()

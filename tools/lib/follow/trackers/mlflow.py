@@ -169,7 +169,7 @@ class Tracker(Base):
             self.set_aside(name, name, first_line(error))
 
     def set_aside(self, name, item, reason):
-        """Keeps what the server refuses in a file, warns of it once, and goes on."""
+        """Keeps what the server refuses in a file, warns of it once, and continues."""
         file = self.own_folder() / "refused.jsonl"
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666), "a") as stream:
             stream.write(json.dumps({"item": item, "reason": reason}, default=str) + "\n")

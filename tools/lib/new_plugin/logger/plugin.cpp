@@ -22,7 +22,7 @@ class @class@ final : public ddprun::Logger {
   explicit @class@(ddprun::Options& options)
       : file_name_(options.get<std::string>("file", "@name@.md", "name of the file in the run folder")) {}
 
-  // A resumed run comes here again, with a higher run.attempt, and goes on in the same folder.
+  // A resumed run comes here again, with a higher run.attempt, and continues in the same folder.
   void start(const ddprun::RunStart& run) override {
     path_ = run.run_dir / file_name_;
     const bool fresh = !std::filesystem::exists(path_);

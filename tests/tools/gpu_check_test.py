@@ -15,14 +15,14 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools/dev"), str(ROOT / "tools/dev/bench")]
+sys.path.append(str(ROOT / "tools/dev"))
 
-from gpu_check import attempt, bench, build, pack, plan, session  # noqa: E402
-from gpu_check.__main__ import parse_arguments  # noqa: E402
-from gpu_check.attempt import Outcome  # noqa: E402
-from gpu_check.checks import context, machine  # noqa: E402
-from gpu_check.results import Results  # noqa: E402
-from gpu_check.runs import Hung, processes_with  # noqa: E402
+from measure.gpu import attempt, bench, build, pack, plan, session, tables  # noqa: E402
+from measure.gpu.__main__ import parse_arguments  # noqa: E402
+from measure.gpu.attempt import Outcome  # noqa: E402
+from measure.gpu.checks import context, machine  # noqa: E402
+from measure.gpu.results import Results  # noqa: E402
+from measure.gpu.runs import Hung, processes_with  # noqa: E402
 
 
 class FolderTest(unittest.TestCase):
@@ -103,7 +103,7 @@ class PlanTest(unittest.TestCase):
 
     def test_the_page_on_benchmarks_names_every_check_and_table(self):
         page = (ROOT / "docs/benchmarks.md").read_text()
-        names = [*plan.CHECKS, *(table.name for table in bench.TABLES)]
+        names = [*plan.CHECKS, *(table.name for table in tables.TABLES)]
         self.assertEqual([name for name in names if f"`{name}`" not in page], [])
 
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""What a table says: medians with their spread, ratios pair by pair, targets that are missed, sides that failed or have learnt something else."""
+
+import json
+import pathlib
+import sys
+import types
+import unittest
+from unittest import mock
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev"))
+
+from measure import process, report, table  # noqa: E402
+from measure.comparisons import python  # noqa: E402
+from measure.rounds import Rounds, Share, Side  # noqa: E402
+from measure.table import SECONDS, SPEED, Case, Figure, Made, Ratio, Table, Target  # noqa: E402
+from measure.trainings import Ddprun, Job, speeds  # noqa: E402
+
+BENCH = types.SimpleNamespace(wanted=3, most_seconds=60)
+
+
+def side(name, values, key="images_per_second"):
+    """Raises what is an exception."""
+    left = iter(values)
+
+    def run(_):
+        value = next(left)
+        if isinstance(value, Exception):
+            raise value
+        return {key: value}
+
+    return Side(name, run)
+
+
+def made_of(case, **changes):
+    with mock.patch("builtins.print"):
+        return table.measure(Table("t", "a table", lambda _: [case], **changes), BENCH, Share())
+
+
+class Measured(unittest.TestCase):
+    def test_sides_have_medians_with_their_spread_and_ratios_are_of_the_runs_of_one_round(self):
+        made = made_of(Case([side("ours", [10, 40, 30]), side("theirs", [5, 10, 10])], (SPEED,), (Ratio("ours", "theirs"),)))
+        self.assertIn("| ours | 30 (10 .. 40) |", made.text)
+        self.assertIn("| theirs | 10 (5 .. 10) |", made.text)
+        self.assertIn("| ours | theirs | images/s | 3.00 (2.00 .. 4.00) |  |", made.text)  # of 2, 4 and 3, not 30 over 10 of the medians
+
+    def test_of_seconds_fewer_are_better(self):
+        made = made_of(Case([side("ours", [1, 1, 1], "seconds"), side("theirs", [2, 3, 4], "seconds")], (SECONDS,), (Ratio("ours", "theirs", SECONDS),)))
+        self.assertIn("3.00 (2.00 .. 4.00)", made.text)
+
+    def test_a_target_that_is_missed_is_told(self):
+        ratios = (Ratio("ours", "theirs", at_least=1.5), Ratio("ours", "theirs", at_least=4))
+        made = made_of(Case([side("ours", [20, 20, 90]), side("theirs", [10, 10, 10])], (SPEED,), ratios))
+        self.assertIn("| at least 1.5: reached |", made.text)
+        self.assertIn("| at least 4: not reached |", made.text)
+        self.assertIn("ours over theirs: 2.00, at least 4: not reached", made.in_words())
+        self.assertFalse(made.failed())
+
+    def test_a_side_that_failed_is_told_and_no_figure_is_made_of_what_it_did_before(self):
+        sides = [side("ours", [10, 10, 10]), side("theirs", [5, process.Failed("it broke")])]
+        made = made_of(Case(sides, (SPEED,), (Ratio("ours", "theirs"),)))
+        self.assertTrue(made.failed())
+        self.assertIn("Not measured: theirs: it broke", made.markdown())
+        self.assertIn("theirs: it broke", made.in_words())
+        self.assertNotIn("| theirs", made.text)
+        self.assertNotIn("better by a factor", made.text)
+        self.assertEqual(made.as_json()["missing"], {"theirs": "it broke"})
+
+    def test_rows_say_of_which_case_they_are(self):
+        cases = [Case([side("ours", [1, 1, 1])], (SPEED,), name="mlp"), Case([side("ours", [2, 2, 2])], (SPEED,), name="convnet")]
+        with mock.patch("builtins.print"):
+            made = table.measure(Table("t", "", lambda _: cases), BENCH, Share())
+        self.assertIn("| mlp: ours | 1 (1 .. 1) |\n| convnet: ours | 2 (2 .. 2) |", made.text)
+
+    def test_words_are_figures_too(self):
+        made = made_of(Case([side("ours", ["rank 1"] * 3, "told")], (Figure("told", "reported"),)))
+        self.assertIn("| ours | rank 1 |", made.text)
+
+    def test_a_target_is_about_the_median(self):
+        self.assertTrue(Target("it", [0.9, 1.0, 5.0], 1.0).reached)
+        self.assertFalse(Target("it", [0.9, 0.99, 5.0], 1.0).reached)
+
+
+class Trainings(unittest.TestCase):
+    def test_the_speed_is_that_after_the_warm_up(self):
+        found = speeds(Job(10, 40, 20), {1: 90.0, 20: 100.0, 40: 102.0})
+        self.assertEqual((found["images_per_second"], found["step_ms"], found["loop_seconds"]), (100.0, 100.0, 12.0))
+
+    def test_overrides_of_a_job_come_last(self):
+        command = Ddprun("ddprun", "/tmp").command(Job(8, 4, 2, overrides=("trainer.eval_every=1ep",), threads=1), "/run")
+        self.assertEqual(command[:2], ["ddprun", "experiments/mnist.yaml"])
+        self.assertEqual(command[-1], "trainer.eval_every=1ep")
+        self.assertIn("launch.threads=1", command)
+
+
+class Accuracy(unittest.TestCase):
+    def text_for(self, **correct):
+        results = {name: [{"test_correct": one} for one in ones] for name, ones in correct.items()}
+        made = Made("t", cases=[(Case([], (), name="convnet"), Rounds(1, 1, results))])
+        python.warn_of_accuracy(None, made)
+        return made.text
+
+    def test_alike_within_a_point_and_a_half_is_nothing_to_tell(self):
+        self.assertEqual(self.text_for(ddprun=[9800, 9803], plain=[9700, 9701], expert=[9940]), "")
+
+    def test_a_side_that_learnt_less_is_named_and_the_others_are_not(self):
+        text = self.text_for(ddprun=[9803, 9803, 100], plain=[9805], expert=[9000, 9100, 9900])
+        self.assertIn("**Not the same accuracy**, convnet: ddprun 98.03 %, expert 91.00 %", text)
+        self.assertNotIn("plain", text)
+
+
+class Report(unittest.TestCase):
+    def test_json_has_what_a_figure_needs_to_be_understood(self):
+        case = Case([], (SPEED,), (Ratio("ours", "theirs", at_least=3.0),))
+        results = {"ours": [{"images_per_second": 20}, {"images_per_second": 30}], "theirs": [{"images_per_second": 10}] * 2}
+        rounds = Rounds(5, 2, results, {}, {"x": "not here"})
+        made = Made("A table", "text", [(case, rounds)], table.ratio_rows([(case, rounds)])[1], {"limit": float("nan")})
+        found = json.loads(report.as_json(report.facts("a command", rehearsal=True), {"t": made}))
+        self.assertEqual(found.keys(), {"format", "date", "command", "rehearsal", "machine", "tables"})
+        self.assertLessEqual({"cpu", "cores", "gpus", "load_at_start"}, found["machine"].keys())
+        one = found["tables"]["t"]
+        self.assertEqual((one["rounds"], one["rounds_wanted"], one["calculated"]), (2, 5, False))
+        self.assertEqual(one["missing"], {"x": "not here"})
+        self.assertEqual(one["figures"], {**results, "limit": None})
+        self.assertEqual(one["targets"], [{"what": "ours over theirs", "at_least": 3.0, "reached": False, "median": 2.5, "min": 2.0, "max": 3.0,
+                                           "values": [2.0, 3.0]}])  # fmt: skip
+
+    def test_a_rehearsal_and_a_busy_machine_are_told(self):
+        about = report.facts("a command", rehearsal=True)
+        self.assertIn("REHEARSAL", report.in_words(about, {}))
+        for load, told in (("0.20", False), ("3.10", True)):
+            about["machine"]["load_at_start"] = [load, "1", "1"]
+            self.assertEqual("NOT QUIET" in report.in_words(about, {}), told)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -20,7 +20,7 @@ sys.path.append(str(ROOT / "tools/dev"))
 from measure.gpu import attempt, bench, build, pack, plan, session, tables  # noqa: E402
 from measure.gpu.__main__ import parse_arguments  # noqa: E402
 from measure.gpu.attempt import Outcome  # noqa: E402
-from measure.gpu.checks import context, machine  # noqa: E402
+from measure.gpu.checks import bits, context, machine  # noqa: E402
 from measure.gpu.results import Results  # noqa: E402
 from measure.gpu.runs import Hung, processes_with  # noqa: E402
 
@@ -304,7 +304,7 @@ class ChecksTest(FolderTest):
     def test_a_run_that_was_to_be_killed_and_was_not_is_a_failure(self):
         made = self.context(self.script("ddprun", MADE_DDPRUN))
         with self.assertRaisesRegex(AssertionError, "was to be killed"):
-            context.same_bits_after_a_kill(made, "run", [])
+            bits.same_bits_after_a_kill(made, "run", [])
 
 
 class CommandTest(unittest.TestCase):

@@ -1,5 +1,5 @@
-"""One way to measure: sides in rounds, tables as data. tools/dev/measure/run compares ddprun with Python on this machine, tools/gpu_check
-checks and measures it on a GPU."""
+"""One way to measure: sides in rounds, tables as data. tools/dev/measure/run compares ddprun with Python on this
+machine, tools/gpu_check checks and measures it on a GPU."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""tools/dev/measure/run [TABLE...]: measures the tables named, or all, and prints them as markdown. Exit code: 0, 1 where a side failed, 2
-for words that make no sense. A target that is not reached is told, and is no failure."""
+"""tools/dev/measure/run [TABLE...]: measures the tables named, or all, and prints them as markdown. Exit code: 0, 1
+where a side failed, 2 for words that make no sense. A target that is not reached is told, and is no failure."""
 
 import argparse
 import dataclasses
@@ -58,10 +58,30 @@ def make_parser(cores):
     add("--pairs", type=int, default=5, help="rounds of one run of each side (default 5)")
     add("--steps", type=int, default=300, help="optimizer steps per run (default 300: one epoch at batch 200)")
     add("--warm-up", type=int, default=50, help="of these, the warm-up steps before the measured ones (default 50)")
-    add("--model", action="append", choices=python.MODELS, help="model of the tables with peers; may be repeated (default: both)")
-    add("--network", action="append", choices=[network.name for network in exported.NETWORKS], help="exported: a network; may be repeated")
-    add("--precision", action="append", choices=["fp32", "bf16"], help="precision of training; may be repeated (default fp32)")
-    add("--peer", action="append", choices=list(python.PEERS_OF_MNIST), help="peer to compare with; may be repeated (default: all)")
+    add(
+        "--model",
+        action="append",
+        choices=python.MODELS,
+        help="model of the tables with peers; may be repeated (default: both)",
+    )
+    add(
+        "--network",
+        action="append",
+        choices=[network.name for network in exported.NETWORKS],
+        help="exported: a network; may be repeated",
+    )
+    add(
+        "--precision",
+        action="append",
+        choices=["fp32", "bf16"],
+        help="precision of training; may be repeated (default fp32)",
+    )
+    add(
+        "--peer",
+        action="append",
+        choices=list(python.PEERS_OF_MNIST),
+        help="peer to compare with; may be repeated (default: all)",
+    )
     add("--epochs", action="append", type=int, help="job: epochs; may be repeated (default 1 and 5)")
     add("--workers", type=int, default=2, help="workers per run (default 2)")
     add("--threads", type=int, help="threads per worker's kernels (default: the cores over --workers)")
@@ -69,14 +89,25 @@ def make_parser(cores):
     add("--global-batch", type=int, default=200, help="default 200; one worker takes half of it")
     add("--num-workers", type=int, default=0, help="loader processes per Python worker (default 0)")
     add("--allocator-images", type=int, default=12_000, help="allocator: images per run (default 12,000)")
-    add("--case", action="append", metavar="MODEL:BATCH", help="allocator: a case; may be repeated (default: four of them)")
-    add("--data", action="append", choices=list(loader.NAMES), help="loader: a data set; may be repeated (default: all)")
+    add(
+        "--case",
+        action="append",
+        metavar="MODEL:BATCH",
+        help="allocator: a case; may be repeated (default: four of them)",
+    )
+    add(
+        "--data", action="append", choices=list(loader.NAMES), help="loader: a data set; may be repeated (default: all)"
+    )
     add("--trials", type=int, default=50, help="sweep: trials (default 50)")
     add("--jobs", type=int, default=1, help="sweep: trials at once (default 1)")
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--timeout", type=float, default=600, help="seconds per run")
     add("--json", type=pathlib.Path, help="also write all figures here")
-    add("--program", default=os.environ.get("DDPRUN_PROGRAM", ROOT / "build/release/bin/ddprun"), help="the ddprun to measure")
+    add(
+        "--program",
+        default=os.environ.get("DDPRUN_PROGRAM", ROOT / "build/release/bin/ddprun"),
+        help="the ddprun to measure",
+    )
     return parser
 
 

@@ -1,4 +1,5 @@
-"""The data sets as the sides want to find them, made from ddprun's copy of the data; where CIFAR's is missing, of random images."""
+"""The data sets as the sides want to find them, made from ddprun's copy of the data; where CIFAR's is missing, of
+random images."""
 
 import gzip
 import os
@@ -20,7 +21,11 @@ PHOTO_SIZE, PHOTO_QUALITY = (375, 500), 86  # 108 kB, about as much as ImageNet'
 def places(*names):
     """Where data may lie: folders of these names below $DDPRUN_DATA and the cache that ddprun downloads to."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ddprun")
-    return [pathlib.Path(top, name).resolve() for top in filter(None, [os.environ.get("DDPRUN_DATA"), cache]) for name in names]
+    return [
+        pathlib.Path(top, name).resolve()
+        for top in filter(None, [os.environ.get("DDPRUN_DATA"), cache])
+        for name in names
+    ]
 
 
 def extract(archive, target):
@@ -84,8 +89,8 @@ def find_cifar100():
 
 
 def lay_out_cifar100(target, images):
-    """target/cifar-100-binary: the files themselves, with so many training images: those that there are, over and over. True: they are
-    the true ones; False: they are random, since the archive is not here."""
+    """target/cifar-100-binary: the files themselves, with so many training images: those that there are, over and over.
+    True: they are the true ones; False: they are random, since the archive is not here."""
     folder = pathlib.Path(target) / CIFAR100_FOLDER
     try:
         extract(find_cifar100() / CIFAR100_ARCHIVE, target)
@@ -118,7 +123,8 @@ def lay_out_cifar100_pickles(target):
 
 
 def write_random(path, count, classes):
-    """Random pictures of the true ones' form, in all classes: of each a label for every number of classes, then its pixels."""
+    """Random pictures of the true ones' form, in all classes: of each a label for every number of classes, then its
+    pixels."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
         for number in range(count):
@@ -133,14 +139,16 @@ def write_names(path, count):
 
 
 def lay_out_photos(folder, count=256, classes=4):
-    """JPEG files that cost what photographs cost: waves of every length as nature has them, and a camera's grain. Writes them into a
-    folder for each class and returns the folder of these."""
+    """JPEG files that cost what photographs cost: waves of every length as nature has them, and a camera's grain.
+    Writes them into a folder for each class and returns the folder of these."""
     import numpy
     import PIL.Image
 
     draws = numpy.random.default_rng(1)
     y, x = numpy.meshgrid(*(numpy.fft.fftfreq(side) for side in PHOTO_SIZE), indexing="ij")
-    falloff = 1 / numpy.maximum(numpy.hypot(y, x), 1 / max(PHOTO_SIZE))  # 1/f: Field, "Relations between the statistics of natural images", 1987
+    falloff = 1 / numpy.maximum(
+        numpy.hypot(y, x), 1 / max(PHOTO_SIZE)
+    )  # 1/f: Field, "Relations between the statistics of natural images", 1987
     for number in range(count):
         noise = numpy.fft.fft2(draws.standard_normal((3, *PHOTO_SIZE))) * falloff
         waves = numpy.fft.ifft2(noise).real

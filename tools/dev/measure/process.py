@@ -134,13 +134,17 @@ def thread_seconds(pid):
 
 def build(target):
     """Compiles one of the programs that measure ddprun from the inside, which nothing but tables needs."""
-    subprocess.run([ROOT / ".venv/bin/cmake", "--build", ROOT / "build/release", "--target", target], check=True, stdout=sys.stderr)
+    subprocess.run(
+        [ROOT / ".venv/bin/cmake", "--build", ROOT / "build/release", "--target", target], check=True, stdout=sys.stderr
+    )
 
 
 def last_line(command, timeout, environment=None):
     """The JSON in the last line that the command prints."""
     words = [str(word) for word in command]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(environment or {})}, check=False)
+    ran = subprocess.run(
+        words, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(environment or {})}, check=False
+    )
     if ran.returncode != 0:
         raise Failed(f"{' '.join(words)}: {ran.stderr[-3000:]}")
     return json.loads(ran.stdout.splitlines()[-1])

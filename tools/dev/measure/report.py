@@ -48,8 +48,12 @@ def facts(command, **more):
 def in_words(about, versions):
     machine = about["machine"]
     cards = ", ".join(f"{gpu['name']} (driver {gpu['driver']})" for gpu in machine["gpus"]) or "no GPU"
-    software = ", ".join(f"{name} {versions[name]}" for name in ("torch", "cuda", "cudnn", "torchvision") if versions.get(name))
-    rehearsal = " A REHEARSAL with a few steps of small networks: no figure means anything." if about["rehearsal"] else ""
+    software = ", ".join(
+        f"{name} {versions[name]}" for name in ("torch", "cuda", "cudnn", "torchvision") if versions.get(name)
+    )
+    rehearsal = (
+        " A REHEARSAL with a few steps of small networks: no figure means anything." if about["rehearsal"] else ""
+    )
     load_text = f"load {' '.join(machine['load_at_start'])} at the start{busy(machine)}"
     return (
         f"{about['date']}, {cards}, {machine['cores']} cores of {machine['cpu']}, {load_text}"

@@ -51,7 +51,8 @@ class Share:
         self.deadline = clock() + left  # of all: nothing may run on after it
 
     def rounds(self, wanted):
-        """Yields numbers from 0 on. The first always comes; another only if one as long as the longest so far still fits."""
+        """Yields numbers from 0 on. The first always comes; another only if one as long as the longest so far still
+        fits."""
         longest = 0.0
         for number in range(wanted):
             began = self._clock()
@@ -69,8 +70,8 @@ class Share:
 
 
 class Budget:
-    """Gives each table its share of what is left, so that a slow one takes nothing from later ones. `weights` has all tables in their
-    order, {name: what it gets of the time, relative to the others}."""
+    """Gives each table its share of what is left, so that a slow one takes nothing from later ones. `weights` has all
+    tables in their order, {name: what it gets of the time, relative to the others}."""
 
     def __init__(self, deadline, weights, clock=time.monotonic):
         self._deadline = deadline
@@ -78,7 +79,8 @@ class Budget:
         self._clock = clock
 
     def share(self, name, least):
-        """Returns a share; time that a table does not use goes to later ones. Raises OutOfTime if not even `least` seconds are left."""
+        """Returns a share; time that a table does not use goes to later ones. Raises OutOfTime if not even `least`
+        seconds are left."""
         all_weights = sum(self._waiting.values())
         weight = self._waiting.pop(name)
         left = self._deadline - self._clock()
@@ -88,7 +90,8 @@ class Budget:
 
 
 def alternate(sides, share, wanted, most_seconds=120, in_words=str):
-    """Every other round goes backwards: none always runs first. `in_words` makes a line of progress of a side's figures."""
+    """Every other round goes backwards: none always runs first. `in_words` makes a line of progress of a side's
+    figures."""
     sides, rounds = list(sides), Rounds(wanted)
     for number in share.rounds(wanted):
         results = {}
@@ -123,4 +126,6 @@ def run_side(side, share, most_seconds, results, rounds, in_words):
         rounds.failures[side.name] = str(error) or type(error).__name__
         print(f"  {side.name} failed: {rounds.failures[side.name][-600:]}", file=sys.stderr, flush=True)
         return
-    print(f"  {rounds.done + 1}/{rounds.wanted} {side.name}: {in_words(results[side.name])}", file=sys.stderr, flush=True)
+    print(
+        f"  {rounds.done + 1}/{rounds.wanted} {side.name}: {in_words(results[side.name])}", file=sys.stderr, flush=True
+    )

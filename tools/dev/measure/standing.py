@@ -1,5 +1,5 @@
-"""A script of a peer that stands by: started once, it trains each time it is told to. Its start, and what torch.compile takes, are
-then paid for once, and the rounds of a table alternate between trainings instead of processes."""
+"""A script of a peer that stands by: started once, it trains each time it is told to. Its start, and what torch.compile
+takes, are then paid for once, and the rounds of a table alternate between trainings instead of processes."""
 
 import contextlib
 import json

@@ -1,5 +1,5 @@
-"""A table is data: what it is called, its cases, in each of them the sides and what is compared. `measure` runs the sides in rounds,
-and makes text to paste, figures to keep, and targets that are reached or not."""
+"""A table is data: what it is called, its cases, in each of them the sides and what is compared. `measure` runs the
+sides in rounds, and makes text to paste, figures to keep, and targets that are reached or not."""
 
 import dataclasses
 import statistics
@@ -28,7 +28,8 @@ SECONDS = Figure("seconds", "whole command, s", 2, more_is_better=False)
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How much better `ours` is than `theirs`, both names of sides, and at least should be; without `theirs` its own figure counts."""
+    """How much better `ours` is than `theirs`, both names of sides, and at least should be; without `theirs` its own
+    figure counts."""
 
     ours: str
     theirs: str = ""
@@ -68,7 +69,9 @@ class Table:
     title: str = ""  # by default the help
     words: object = None  # called with the bench; returns what the reader of the figures must know
     after: object = None  # called with the bench and a Made; adds to it
-    rounds: object = None  # called with the bench; returns how many are wanted, where it is not the same number as for all
+    rounds: object = (
+        None  # called with the bench; returns how many are wanted, where it is not the same number as for all
+    )
     weight: float = 10  # of the time, relative to other tables
     least: float = 20  # seconds
     needs: str = ""  # the data without which it is not made
@@ -103,9 +106,14 @@ class Made:
 
     def in_words(self):
         """One line."""
-        words = [f"{target.what}: {statistics.median(target.values):.2f}, {target.in_words()}" for target in self.targets]
+        words = [
+            f"{target.what}: {statistics.median(target.values):.2f}, {target.in_words()}" for target in self.targets
+        ]
         if self.cases:
-            words.append(f"rounds: {min(rounds.done for _, rounds in self.cases)} of {max(rounds.wanted for _, rounds in self.cases)}")
+            words.append(
+                f"rounds: {min(rounds.done for _, rounds in self.cases)} of "
+                f"{max(rounds.wanted for _, rounds in self.cases)}"
+            )
             words.extend(f"{side}: {' '.join(why.split())[-200:]}" for side, why in self.missing().items())
         return "; ".join(words) or "calculated"
 
@@ -128,7 +136,10 @@ class Made:
             "calculated": not self.cases,
             "targets": [target.as_json() for target in self.targets],
             "missing": self.missing(),
-            "figures": {**{label(case, side): ones for case, rounds in self.cases for side, ones in rounds.results.items()}, **self.more},
+            "figures": {
+                **{label(case, side): ones for case, rounds in self.cases for side, ones in rounds.results.items()},
+                **self.more,
+            },
         }
 
 
@@ -156,7 +167,10 @@ def sides_table(cases):
     tables = {}
     for case, rounds in cases:
         for side, results in rounds.results.items():
-            cells = [figure.show(rounds.values(side, figure.key)) if figure.key in results[0] else "" for figure in case.figures]
+            cells = [
+                figure.show(rounds.values(side, figure.key)) if figure.key in results[0] else ""
+                for figure in case.figures
+            ]
             tables.setdefault(case.figures, []).append([label(case, side), *cells])
     return "\n\n".join(markdown(["", *(figure.text for figure in figures)], rows) for figures, rows in tables.items())
 

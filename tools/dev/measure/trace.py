@@ -13,7 +13,8 @@ def events_of(run_dir):
 
 
 def hidden_share(events):
-    """Of the time in which gradients are exchanged, how much the rank computes meanwhile: in backward, or on the GPU."""
+    """Of the time in which gradients are exchanged, how much the rank computes meanwhile: in backward, or on the
+    GPU."""
     spans = [event for event in events if event.get("ph") == "X"]
     kernels = [event for event in spans if event.get("cat") == "kernel"]
     if kernels:

@@ -1,4 +1,5 @@
-"""One training of ddprun or of a peer, and what was measured in it: the same figures, measured the same way, for every side."""
+"""One training of ddprun or of a peer, and what was measured in it: the same figures, measured the same way, for every
+side."""
 
 import dataclasses
 import json
@@ -35,7 +36,8 @@ class Job:
 
 
 def mnist(model, precision="fp32"):
-    """What a job has for ddprun and for the scripts: SGD 0.01 with momentum 0.9, one evaluation of the test images in the end."""
+    """What a job has for ddprun and for the scripts: SGD 0.01 with momentum 0.9, one evaluation of the test images in
+    the end."""
     overrides = (f"model={model}", "optimizer.lr=0.01", "optimizer.momentum=0.9", "dataset.validation=0", "~early_stopping",
                  f"trainer.precision={precision}")  # fmt: skip
     return {"overrides": overrides, "words": (f"--model={model}", f"--precision={precision}")}
@@ -82,7 +84,10 @@ class Ddprun:
             "losses": {row["step"]: row["loss"] for row in train},
             "test_correct": run.summary.get("test_correct", 0),
             "test_total": run.summary.get("test_total", 0),
-            **medians(evaluation_seconds=evaluation_seconds(train, evaluations), save_seconds=save_seconds(train, run_dir / "checkpoints")),
+            **medians(
+                evaluation_seconds=evaluation_seconds(train, evaluations),
+                save_seconds=save_seconds(train, run_dir / "checkpoints"),
+            ),
             "replayed_steps": run.summary.get("replayed_steps", 0),
             "summary": run.summary,
             **(look(run_dir) if look else {}),
@@ -92,7 +97,8 @@ class Ddprun:
 
 
 def speeds(job, ended_at):
-    """What follows from the times at which steps ended: at least the warm-up's last and the last; of the first, too, where it is known."""
+    """What follows from the times at which steps ended: at least the warm-up's last and the last; of the first, too,
+    where it is known."""
     last = max(ended_at)
 
     def speed_after(step):
@@ -140,14 +146,28 @@ def save_seconds(train, folder):
 
 
 def torchrun(workers, script):
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers), str(script)]
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(workers),
+        str(script),
+    ]
 
 
 def train_script(command, job, seconds, folder, environment=None):
     """Starts a peer's script for one training, and returns the figures."""
     with tempfile.TemporaryDirectory(prefix="peer-", dir=folder) as made:
         answer = pathlib.Path(made) / "result.json"
-        words = [*map(str, command), *words_of(job), f"--device={job.device}", f"--threads={job.threads}", f"--json={answer}"]
+        words = [
+            *map(str, command),
+            *words_of(job),
+            f"--device={job.device}",
+            f"--threads={job.threads}",
+            f"--json={answer}",
+        ]
         finished = process.run(words, {"OMP_NUM_THREADS": str(job.threads), **(environment or {})}, made, seconds)
         return {**figures_of_peer(json.loads(answer.read_text()), job), **of_command(finished)}
 

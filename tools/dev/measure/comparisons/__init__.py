@@ -2,4 +2,12 @@
 
 from measure.comparisons import exported, failures, inside, loader, python, ranks, sweep
 
-TABLES = [*python.TABLES, *exported.TABLES, *loader.TABLES, *inside.TABLES, *failures.TABLES, *ranks.TABLES, *sweep.TABLES]
+TABLES = [
+    *python.TABLES,
+    *exported.TABLES,
+    *loader.TABLES,
+    *inside.TABLES,
+    *failures.TABLES,
+    *ranks.TABLES,
+    *sweep.TABLES,
+]

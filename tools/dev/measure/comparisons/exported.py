@@ -47,10 +47,21 @@ def cases(bench):
         with laid_out(bench, network) as folder:
             job = Job(network.batch, network.steps, network.steps // 4, str(folder / "net.yaml"), ("trainer.log_every=1",), ("--log-every=1",),
                       threads=options.workers * options.threads, device=options.device)  # fmt: skip
-            command = [sys.executable, PEERS / "exported_peer.py", f"--network={network.name}", f"--data={folder}", f"--state={folder / 'net.pth'}"]
+            command = [
+                sys.executable,
+                PEERS / "exported_peer.py",
+                f"--network={network.name}",
+                f"--data={folder}",
+                f"--state={folder / 'net.pth'}",
+            ]
             python = lambda seconds: train_script(command, job, seconds, folder, {"RANK": "0", **KEEPS_MEMORY})  # noqa: B023, E731
             ratios = tuple(Ratio("ddprun", "Python", figure) for figure in (STEP, FIRST_STEP, MEMORY))
-            yield Case([ours(bench, job), Side("Python", python)], (STEP, FIRST_STEP, MEMORY, LOSS), ratios, f"{network.name}, batch {network.batch}")
+            yield Case(
+                [ours(bench, job), Side("Python", python)],
+                (STEP, FIRST_STEP, MEMORY, LOSS),
+                ratios,
+                f"{network.name}, batch {network.batch}",
+            )
 
 
 @contextlib.contextmanager
@@ -60,16 +71,30 @@ def laid_out(bench, network):
 
     with tempfile.TemporaryDirectory(prefix="exported-", dir=bench.folder) as name:
         folder = pathlib.Path(name)
-        export = [sys.executable, str(ROOT / "tools/export_model"), network.source, "--input", network.sizes, "--out", str(folder / "net.pt2")]
+        export = [
+            sys.executable,
+            str(ROOT / "tools/export_model"),
+            network.source,
+            "--input",
+            network.sizes,
+            "--out",
+            str(folder / "net.pt2"),
+        ]
         export += [f"--set={name}={value}" for name, value in network.settings.items()]
         subprocess.run(export, check=True, stdout=sys.stderr)
         state = "import sys, torch; torch.save(torch.export.load(sys.argv[1]).state_dict, sys.argv[2])"
         subprocess.run([sys.executable, "-c", state, folder / "net.pt2", folder / "net.pth"], check=True)
         random, samples = numpy.random.default_rng(0), network.steps * network.batch
         if network.reads_text:
-            arrays = random.integers(VOCABULARY, size=(samples, LENGTH)), random.integers(VOCABULARY, size=(samples, LENGTH))
+            arrays = (
+                random.integers(VOCABULARY, size=(samples, LENGTH)),
+                random.integers(VOCABULARY, size=(samples, LENGTH)),
+            )
         else:
-            arrays = random.standard_normal((samples, 3, 224, 224), dtype=numpy.float32), random.integers(CLASSES, size=samples)
+            arrays = (
+                random.standard_normal((samples, 3, 224, 224), dtype=numpy.float32),
+                random.integers(CLASSES, size=samples),
+            )
         for file, array in zip(("input", "target"), arrays, strict=True):
             numpy.save(folder / file, array)
         (folder / "net.yaml").write_text(json.dumps(experiment(network, folder)))  # JSON is YAML

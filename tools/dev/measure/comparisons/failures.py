@@ -46,7 +46,11 @@ class Ours:
 
     def command(self, folder):
         job = job_of(self.bench.options, workers=2, threads=1, batch=200, steps=100_000, warm_up=10, device="cpu")
-        return [*self.bench.ddprun.command(job, folder / "run"), f"checkpoint.every={CHECKPOINT_STEPS}st", f"launch.hang_seconds={HANG_SECONDS}"]
+        return [
+            *self.bench.ddprun.command(job, folder / "run"),
+            f"checkpoint.every={CHECKPOINT_STEPS}st",
+            f"launch.hang_seconds={HANG_SECONDS}",
+        ]
 
     def steps(self, folder, _):
         rows, _ = read_lines(folder / "run/metrics.jsonl")
@@ -104,7 +108,9 @@ def strike(side, target, number, seconds):
         folder = pathlib.Path(name)
         environment = {**os.environ, **side.environment, process.MARK: mark}
         with open(folder / "output.txt", "wb") as file:
-            running = subprocess.Popen(side.command(folder), cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT)
+            running = subprocess.Popen(
+                side.command(folder), cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT
+            )
         try:
             return struck(side, running, folder, mark, target, number, seconds)
         finally:
@@ -118,7 +124,9 @@ def struck(side, running, folder, mark, target, number, seconds):
     deadline = time.monotonic() + seconds
     while (done := side.steps(folder, output.read_text(errors="replace"))) < STRIKE_AT:
         if running.poll() is not None or time.monotonic() > deadline:
-            raise process.Failed(f"{side.name} did not come to step {STRIKE_AT}:\n{output.read_text(errors='replace')[-2000:]}")
+            raise process.Failed(
+                f"{side.name} did not come to step {STRIKE_AT}:\n{output.read_text(errors='replace')[-2000:]}"
+            )
         time.sleep(0.01)
     of_rank = [pid for pid, variables in marked(mark).items() if is_worker(variables)]
     struck_at, ended = time.monotonic(), float("inf")
@@ -134,16 +142,27 @@ def struck(side, running, folder, mark, target, number, seconds):
 
 def cases(bench):
     for name, (target, number) in FAULTS.items():
-        yield Case([Side(kind.name, functools.partial(strike, kind(bench), target, number)) for kind in (Ours, Torchrun)], FIGURES, name=name)
+        yield Case(
+            [Side(kind.name, functools.partial(strike, kind(bench), target, number)) for kind in (Ours, Torchrun)],
+            FIGURES,
+            name=name,
+        )
 
 
 def in_words(_):
     return (
         f"MNIST, convnet_bn, two workers on the CPU, struck after {STRIKE_AT} steps or a few more; a checkpoint every "
-        f"{CHECKPOINT_STEPS} steps, `launch.hang_seconds={HANG_SECONDS}`; the script of the guides under torchrun, which has neither. "
-        f"Seconds to the end of the command, inf: none within {LIMIT}; the processes left two seconds after it; what the output says of the "
-        "cause; the steps of work lost."
+        f"{CHECKPOINT_STEPS} steps, `launch.hang_seconds={HANG_SECONDS}`; the script of the guides under torchrun, "
+        f"which has neither. Seconds to the end of the command, inf: none within {LIMIT}; the processes left two "
+        "seconds after it; what the output says of the cause; the steps of work lost."
     )
 
 
-TABLES = [Table("survival", "what becomes of a run when something fails, beside torchrun with the plain script", cases, words=in_words)]
+TABLES = [
+    Table(
+        "survival",
+        "what becomes of a run when something fails, beside torchrun with the plain script",
+        cases,
+        words=in_words,
+    )
+]

@@ -1,4 +1,5 @@
-"""What ddprun's own parts are worth or cost: sides of ddprun alone, with something switched off, or with more workers."""
+"""What ddprun's own parts are worth or cost: sides of ddprun alone, with something switched off, or with more
+workers."""
 
 import functools
 import os
@@ -17,9 +18,12 @@ THREADS = Figure("threads", "threads of each")
 
 
 def workers(bench):
-    """So many workers on all cores; on GPUs each needs one. A trace of some steps of the warm-up tells what hides the exchange."""
+    """So many workers on all cores; on GPUs each needs one. A trace of some steps of the warm-up tells what hides the
+    exchange."""
     options = bench.options
-    counts = [count for count in WORKERS[options.device] if options.device == "cpu" or count <= max(1, len(report.gpus()))]
+    counts = [
+        count for count in WORKERS[options.device] if options.device == "cpu" or count <= max(1, len(report.gpus()))
+    ]
     steps = f"{max(1, options.warm_up // 2)}..{max(1, options.warm_up - 1)}"
     words = [f"+profile.steps={steps}", "+profile.ranks=1", "+profile.shapes=true"]
     for model in options.model:
@@ -31,14 +35,16 @@ def workers(bench):
 def workers_side(bench, model, count, words):
     threads = max(1, len(os.sched_getaffinity(0)) // count)
     look = lambda run_dir: {"threads": threads, "hidden": trace.hidden_share(trace.events_of(run_dir))}  # noqa: E731
-    return ours(bench, job_of(bench.options, model, workers=count, threads=threads), f"{count} workers", words, look=look)
+    return ours(
+        bench, job_of(bench.options, model, workers=count, threads=threads), f"{count} workers", words, look=look
+    )
 
 
 def workers_in_words(bench):
     return (
-        f"MNIST, global batch {bench.options.global_batch}, {bench.options.steps} steps on {bench.options.device}; the threads of all workers "
-        "together are the cores, where there are so many. Hidden: of the time that the gradients' exchange takes, the share in which rank 0 "
-        "still computes, by a trace of some steps."
+        f"MNIST, global batch {bench.options.global_batch}, {bench.options.steps} steps on {bench.options.device}; the "
+        "threads of all workers together are the cores, where there are so many. Hidden: of the time that the "
+        "gradients' exchange takes, the share in which rank 0 still computes, by a trace of some steps."
     )
 
 
@@ -60,9 +66,19 @@ def operations(bench):
     first, last = options.warm_up + 1, options.warm_up + TRACED
     for model in options.model:
         for precision in options.precision:
-            job = job_of(options, model, precision, workers=1, threads=1, batch=options.global_batch // 2, steps=last + 1)
-            sides = [ours(bench, job, name, [*words, f"+profile={{steps: {first}..{last}}}"], look=traced) for name, words in FAST_PATHS.items()]
-            yield Case(sides, (TOGETHER,), tuple(Ratio("as it is", name, TOGETHER) for name in list(FAST_PATHS)[:-1]), f"{model} {precision}")
+            job = job_of(
+                options, model, precision, workers=1, threads=1, batch=options.global_batch // 2, steps=last + 1
+            )
+            sides = [
+                ours(bench, job, name, [*words, f"+profile={{steps: {first}..{last}}}"], look=traced)
+                for name, words in FAST_PATHS.items()
+            ]
+            yield Case(
+                sides,
+                (TOGETHER,),
+                tuple(Ratio("as it is", name, TOGETHER) for name in list(FAST_PATHS)[:-1]),
+                f"{model} {precision}",
+            )
 
 
 def traced(run_dir):
@@ -74,7 +90,11 @@ def each_operation(_, made):
     """A table for each case: a row for each operation of the first round, a column for each side."""
     for case, rounds in made.cases:
         columns = {side: results[0]["operations"] for side, results in rounds.results.items()}
-        most = {name: max(column.get(name, 0) for column in columns.values()) for column in columns.values() for name in column}
+        most = {
+            name: max(column.get(name, 0) for column in columns.values())
+            for column in columns.values()
+            for name in column
+        }
         shown = sorted(most, key=most.get, reverse=True)[:SHOWN]
         rows = [[name, *(f"{column.get(name, 0):.2f}" for column in columns.values())] for name in shown]
         rest = [sum(column.values()) - sum(column.get(name, 0) for name in shown) for column in columns.values()]
@@ -84,8 +104,9 @@ def each_operation(_, made):
 
 def operations_in_words(bench):
     return (
-        f"One worker with one thread, batch {bench.options.global_batch // 2}: milliseconds of a step in each operation without those that it "
-        f"calls, the mean of {TRACED} traced steps; the {SHOWN} that take most in one of them."
+        f"One worker with one thread, batch {bench.options.global_batch // 2}: milliseconds of a step in each "
+        f"operation without those that it calls, the mean of {TRACED} traced steps; the {SHOWN} that take most in one "
+        "of them."
     )
 
 
@@ -123,10 +144,11 @@ def overhead(side, seconds):
 
 def overhead_in_words(bench):
     return (
-        f"One worker, batch {bench.options.global_batch // 2}. Overhead: the time of its steps over that of their computation (forward, "
-        f"backward, optimizer), by the worker's own stopwatch; it should be at most {MOST_PERCENT} %. By the wall clock: the time from the "
-        "first step's end to the last one's over as many mean computations, which sees what the stopwatch could miss. Helper threads: their "
-        "processor time (reading ahead, logging) over the main thread's, over the whole life of the process."
+        f"One worker, batch {bench.options.global_batch // 2}. Overhead: the time of its steps over that of their "
+        "computation (forward, backward, optimizer), by the worker's own stopwatch; it should be at most "
+        f"{MOST_PERCENT} %. By the wall clock: the time from the first step's end to the last one's over as many mean "
+        "computations, which sees what the stopwatch could miss. Helper threads: their processor time (reading ahead, "
+        "logging) over the main thread's, over the whole life of the process."
     )
 
 
@@ -163,7 +185,14 @@ IN_THREAD = Figure("thread_us", "training thread, us", 1, more_is_better=False)
 
 
 def logging(bench):
-    words = ("model=mlp", "model.layers=0", "dataset.train_size=2000", "dataset.val_size=2", "dataset.test_size=2", "~early_stopping")
+    words = (
+        "model=mlp",
+        "model.layers=0",
+        "dataset.train_size=2000",
+        "dataset.val_size=2",
+        "dataset.test_size=2",
+        "~early_stopping",
+    )
     job = Job(2, LOGGED_STEPS, 1, "experiments/digits.yaml", words, threads=1, device=bench.options.device)
     sides = [Side(name, functools.partial(logged, ours(bench, job, name, own))) for name, own in LOGGERS.items()]
     yield Case(sides, (STEP, IN_THREAD), tuple(Ratio(side.name, "one row", STEP) for side in sides[1:]))
@@ -171,14 +200,17 @@ def logging(bench):
 
 def logged(side, seconds):
     summary = side.run(seconds)["summary"]
-    return {"step_us": 1e6 * summary["train_seconds"] / LOGGED_STEPS, "thread_us": 1e6 * summary["logging_seconds"] / LOGGED_STEPS}
+    return {
+        "step_us": 1e6 * summary["train_seconds"] / LOGGED_STEPS,
+        "thread_us": 1e6 * summary["logging_seconds"] / LOGGED_STEPS,
+    }
 
 
 def logging_in_words(_):
     return (
-        f"One linear layer on digits, one worker with one thread, {LOGGED_STEPS:,} steps of two images: microseconds of a step. The loggers "
-        "write from threads of their own; the last column is what the training thread itself spends on rows in a step, with the check of each "
-        "step's loss that it owes in any case."
+        f"One linear layer on digits, one worker with one thread, {LOGGED_STEPS:,} steps of two images: microseconds "
+        "of a step. The loggers write from threads of their own; the last column is what the training thread itself "
+        "spends on rows in a step, with the check of each step's loss that it owes in any case."
     )
 
 

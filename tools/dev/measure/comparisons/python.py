@@ -13,7 +13,9 @@ from measure.trainings import KEEPS_MEMORY, PEERS, Job, mnist, torchrun, train_s
 
 MODELS = ["convnet_bn", "convnet"]
 IMAGES, TEST_IMAGES = 60_000, 10_000
-SAME_ACCURACY = 0.015  # shares of the test images that differ by no more are one result: dropout and the order of samples differ
+SAME_ACCURACY = (
+    0.015  # shares of the test images that differ by no more are one result: dropout and the order of samples differ
+)
 SHARE_OF_MEMORY = 0.85  # of what is free: no more workers than it holds
 
 TRAINING = dataclasses.replace(SPEED, text="training, images/s")
@@ -37,11 +39,17 @@ class Peer:
     def run(self, bench, job, words, seconds):
         """`words` are added to those of the job."""
         script = PEERS / "mnist" / self.script
-        start = torchrun(job.workers, script) if self.under_torchrun else [sys.executable, str(script), f"--workers={job.workers}"]
+        start = (
+            torchrun(job.workers, script)
+            if self.under_torchrun
+            else [sys.executable, str(script), f"--workers={job.workers}"]
+        )
         left_out = () if self.knows_precision else ("--precision",)
         own = tuple(word for word in (*job.words, *words) if not word.startswith(left_out))
         shared = [f"--data={bench.mnist}", f"--num-workers={bench.options.num_workers}", "--epochs=100000"]
-        return train_script([*start, *shared], dataclasses.replace(job, words=own), seconds, bench.folder, self.environment)
+        return train_script(
+            [*start, *shared], dataclasses.replace(job, words=own), seconds, bench.folder, self.environment
+        )
 
 
 PEERS_OF_MNIST = {
@@ -69,10 +77,13 @@ def theirs(bench, job, peer, name="", words=()):
 
 
 def beside(bench, job, figures, goals, our_words=(), their_words=()):
-    """ddprun and the peers that were asked for. `goals` are {figure: {peer: factor}}; figures without one are compared, too."""
+    """ddprun and the peers that were asked for. `goals` are {figure: {peer: factor}}; figures without one are compared,
+    too."""
     peers = bench.options.peer
     sides = [ours(bench, job, words=our_words), *(theirs(bench, job, peer, words=their_words) for peer in peers)]
-    ratios = tuple(Ratio("ddprun", peer, figure, goals.get(figure, {}).get(peer)) for figure in figures for peer in peers)
+    ratios = tuple(
+        Ratio("ddprun", peer, figure, goals.get(figure, {}).get(peer)) for figure in figures for peer in peers
+    )
     return {"sides": sides, "figures": (*figures, CORRECT), "ratios": ratios}
 
 
@@ -80,8 +91,8 @@ def in_words(bench):
     options = bench.options
     peers = " ".join(f"{name}: {PEERS_OF_MNIST[name].about}." for name in options.peer)
     return (
-        f"MNIST, workers: {options.workers} on {options.device}, threads of each: {options.threads}, global batch {options.global_batch}, "
-        f"{options.steps} steps (speed: after the first {options.warm_up}). {peers}"
+        f"MNIST, workers: {options.workers} on {options.device}, threads of each: {options.threads}, global batch "
+        f"{options.global_batch}, {options.steps} steps (speed: after the first {options.warm_up}). {peers}"
     )
 
 
@@ -96,11 +107,16 @@ def warn_of_accuracy(_, made):
 
 
 def training(bench):
-    goals = {"fp32": {TRAINING: {"plain": 1.6, "expert": 1.1}, MEMORY: {"plain": 1.7}}, "bf16": {TRAINING: {"plain": 2.2}, MEMORY: {"plain": 1.7}}}
+    goals = {
+        "fp32": {TRAINING: {"plain": 1.6, "expert": 1.1}, MEMORY: {"plain": 1.7}},
+        "bf16": {TRAINING: {"plain": 2.2}, MEMORY: {"plain": 1.7}},
+    }
     for model in bench.options.model:
         for precision in bench.options.precision:
             job = job_of(bench.options, model, precision)
-            yield Case(name=f"{model} {precision}", **beside(bench, job, (TRAINING, FROM_START, MEMORY), goals[precision]))
+            yield Case(
+                name=f"{model} {precision}", **beside(bench, job, (TRAINING, FROM_START, MEMORY), goals[precision])
+            )
 
 
 def whole_job(bench):
@@ -121,7 +137,10 @@ def evaluation(bench):
     for model in bench.options.model:
         job = job_of(bench.options, model, steps=STEPS_BETWEEN * EVALUATIONS, warm_up=STEPS_BETWEEN)
         case = beside(bench, job, (EVALUATION,), {}, words, [f"--evaluations={EVALUATIONS}"])
-        yield Case(name=model, **{**case, "sides": [Side(side.name, functools.partial(evaluated, side)) for side in case["sides"]]})
+        yield Case(
+            name=model,
+            **{**case, "sides": [Side(side.name, functools.partial(evaluated, side)) for side in case["sides"]]},
+        )
 
 
 def evaluated(side, seconds):
@@ -131,9 +150,10 @@ def evaluated(side, seconds):
 
 def evaluation_in_words(bench):
     return (
-        f"Each run evaluates the 10,000 test images {EVALUATIONS} times, {bench.options.global_batch // bench.options.workers} in a batch, and "
-        f"counts with the median of these: ddprun every {STEPS_BETWEEN} steps (from the step's row to that of the evaluation), the scripts "
-        "one after the other in the end."
+        f"Each run evaluates the 10,000 test images {EVALUATIONS} times, "
+        f"{bench.options.global_batch // bench.options.workers} in a batch, and counts with the median of these: "
+        f"ddprun every {STEPS_BETWEEN} steps (from the step's row to that of the evaluation), the scripts one after "
+        "the other in the end."
     )
 
 
@@ -171,15 +191,18 @@ def saving(bench):
         sides += [ours(bench, job, f"ddprun, {name}", [*own, *words.split()]) for name, words in SAVES.items()]
         sides += [theirs(bench, job, "plain", "plain, none", [f"--hidden={hidden}"]),
                   theirs(bench, job, "plain", "plain, torch.save", [f"--hidden={hidden}", f"--save-every={CHECKPOINT_EVERY}"])]  # fmt: skip
-        ratios = (*(Ratio(f"ddprun, {name}", "ddprun, none", LOOP) for name in SAVES), Ratio("plain, torch.save", "plain, none", LOOP))
+        ratios = (
+            *(Ratio(f"ddprun, {name}", "ddprun, none", LOOP) for name in SAVES),
+            Ratio("plain, torch.save", "plain, none", LOOP),
+        )
         yield Case(sides, (LOOP, WRITTEN), ratios, f"hidden {hidden}")
 
 
 def saving_in_words(bench):
     return (
-        f"{in_words(bench)} An mlp, a checkpoint every {CHECKPOINT_EVERY} steps: seconds of these steps with all that is between them, and from "
-        "the end of a step until its checkpoint is written: ddprun's has its digests and is flushed to the disk, torch.save leaves that to the "
-        "system."
+        f"{in_words(bench)} An mlp, a checkpoint every {CHECKPOINT_EVERY} steps: seconds of these steps with all that "
+        "is between them, and from the end of a step until its checkpoint is written: ddprun's has its digests and is "
+        "flushed to the disk, torch.save leaves that to the system."
     )
 
 

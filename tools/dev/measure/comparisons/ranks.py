@@ -1,4 +1,5 @@
-"""How time and memory grow with the number of ranks, beyond what one machine can hold: a row for each number, measured once."""
+"""How time and memory grow with the number of ranks, beyond what one machine can hold: a row for each number, measured
+once."""
 
 import functools
 import pathlib
@@ -119,7 +120,9 @@ def run_workers(bench, workers, seen, timeout):
                 watch.stop()
         ended_at, seconds = time.time(), children_seconds() - seconds_before
         if status != 0:
-            raise process.Failed(f"{workers} workers ended with {status}:\n{(folder / 'output.txt').read_text()[-3000:]}")
+            raise process.Failed(
+                f"{workers} workers ended with {status}:\n{(folder / 'output.txt').read_text()[-3000:]}"
+            )
         steps = [row["time"] for row in ddprun.run(folder / "run").rows() if row["split"] == "train"]
     seen.append(watch.worker_bytes / max(watch.workers, 1))
     return {"first_step_seconds": steps[0] - started_at, "end_seconds": ended_at - steps[-1],
@@ -133,7 +136,11 @@ def probe(*words, timeout):
 
 def rendezvous(nodes, timeout):
     found = probe("rendezvous", nodes, timeout=timeout)
-    return {**found, "join_each": found["join_server_cpu_seconds"] / nodes, "store_each": found["store_server_cpu_seconds"] / nodes}
+    return {
+        **found,
+        "join_each": found["join_server_cpu_seconds"] / nodes,
+        "store_each": found["store_server_cpu_seconds"] / nodes,
+    }
 
 
 def gloo(ranks, timeout):

@@ -113,7 +113,11 @@ class Continued:
         self.done += 1
         before = processor_seconds()
         ran = process.run(self.way.command(begin, until), {"OMP_NUM_THREADS": "1"}, self.way.folder, seconds)
-        return {"trial": ran.seconds / (until - begin), "busy": (processor_seconds() - before) / (until - begin), "about": self.way.about}
+        return {
+            "trial": ran.seconds / (until - begin),
+            "busy": (processor_seconds() - before) / (until - begin),
+            "about": self.way.about,
+        }
 
 
 def processor_seconds():
@@ -132,14 +136,19 @@ def cases(bench):
         folder.mkdir()
         ways.append(kind(folder, data, bench.options))
     sides = [Side(way.name, Continued(way, bench).run) for way in ways]
-    yield Case(sides, (TRIAL, BUSY, Figure("about", "what a trial has")), tuple(Ratio(ways[0].name, way.name, TRIAL) for way in ways[1:]))
+    yield Case(
+        sides,
+        (TRIAL, BUSY, Figure("about", "what a trial has")),
+        tuple(Ratio(ways[0].name, way.name, TRIAL) for way in ways[1:]),
+    )
 
 
 def in_words(bench):
     return (
-        f"{bench.options.trials} trials of one optimizer step each: mlp, {COUNTS['train']:,} images of 28 x 28, batch 64, one thread, then the "
-        f"loss on {COUNTS['val']} images. TPE and SQLite where there is a study, --jobs {bench.options.jobs}. Seconds of the whole command over "
-        f"its trials; the study continues from round to round. Cores: {len(os.sched_getaffinity(0))}."
+        f"{bench.options.trials} trials of one optimizer step each: mlp, {COUNTS['train']:,} images of 28 x 28, batch "
+        f"64, one thread, then the loss on {COUNTS['val']} images. TPE and SQLite where there is a study, --jobs "
+        f"{bench.options.jobs}. Seconds of the whole command over its trials; the study continues from round to round. "
+        f"Cores: {len(os.sched_getaffinity(0))}."
     )
 
 

@@ -1,5 +1,5 @@
-"""Measures ddprun on the GPU beside its peers, table after table, each within its share of the time. The scripts of the peers are started
-once and stand by: their start, and what torch.compile takes, pass beside the checks."""
+"""Measures ddprun on the GPU beside its peers, table after table, each within its share of the time. The scripts of the
+peers are started once and stand by: their start, and what torch.compile takes, pass beside the checks."""
 
 import dataclasses
 import json
@@ -23,7 +23,8 @@ GRAPH_WARM_UP = 12  # steps in which torch.compile has compiled all, and recorde
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How much is trained in each table: as long as a GPU needs to show its speed, or just so much that the script is tried."""
+    """How much is trained in each table: as long as a GPU needs to show its speed, or just so much that the script is
+    tried."""
 
     mnist_batch: int = 100
     mnist_steps: int = 6000
@@ -112,7 +113,9 @@ class Bench:
             if name.startswith("mnist") and "mnist" in self.missing:
                 continue
             environment = KEEPS_MEMORY if name.endswith("expert") else {}
-            self.standing[name] = Standing(name, [self.python, PEERS / script, *arguments], folder, environment, warm_ups)
+            self.standing[name] = Standing(
+                name, [self.python, PEERS / script, *arguments], folder, environment, warm_ups
+            )
 
     def wait_for_peers(self, seconds):
         """One that does not get ready is missing in its table, which says why."""
@@ -132,7 +135,9 @@ class Bench:
         words = [self.python, PEERS / "gpu_peaks.py", f"--device={self.device}", f"--size={self.sizes.matrix}",
                  f"--bytes={self.sizes.copied_bytes}"]  # fmt: skip
         environment = {**os.environ, **self.peer_environment}
-        ran = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=90, env=environment, check=False)
+        ran = subprocess.run(
+            list(map(str, words)), capture_output=True, text=True, timeout=90, env=environment, check=False
+        )
         if ran.returncode != 0:
             raise process.Failed(f"{self.python} cannot measure the GPU: {ran.stderr[-600:]}")
         found = json.loads(ran.stdout.splitlines()[-1])
@@ -195,7 +200,8 @@ def peer_path(options):
 
 
 def measure(bench, names, deadline):
-    """Yields for each table its name, outcome, detail, seconds and measure.table.Made, or None if it could not be made."""
+    """Yields for each table its name, outcome, detail, seconds and measure.table.Made, or None if it could not be
+    made."""
     chosen = [one for one in TABLES if one.name in names]
     budget = Budget(deadline, {one.name: one.weight for one in chosen if one.needs not in bench.missing})
     for one in chosen:

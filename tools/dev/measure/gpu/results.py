@@ -1,5 +1,5 @@
-"""What a call leaves behind: a line for each check as it ends, and in --keep DIR after each of them results.json, results.md and
-failures.tar.gz with the logs of those that failed."""
+"""What a call leaves behind: a line for each check as it ends, and in --keep DIR after each of them results.json,
+results.md and failures.tar.gz with the logs of those that failed."""
 
 import io
 import pathlib
@@ -16,7 +16,9 @@ FILE_BYTES, ALL_BYTES = 1 << 20, 48 << 20  # of a log the end counts; all of the
 class Results:
     def __init__(self, options, folder):
         self.bench = None  # once the data are laid out
-        self._about = report.facts(shlex.join(["tools/gpu_check", *sys.argv[1:]]), rehearsal=options.rehearse, minutes=options.minutes)
+        self._about = report.facts(
+            shlex.join(["tools/gpu_check", *sys.argv[1:]]), rehearsal=options.rehearse, minutes=options.minutes
+        )
         self._rows = []
         self._tables = {}
         self._keep = options.keep
@@ -42,7 +44,11 @@ class Results:
     def markdown(self):
         lines = ["| check | outcome | what was seen | s |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in self._rows]
-        parts = [report.in_words(self._about, self.versions()), "\n".join(lines), *(table.markdown() for table in self._tables.values())]
+        parts = [
+            report.in_words(self._about, self.versions()),
+            "\n".join(lines),
+            *(table.markdown() for table in self._tables.values()),
+        ]
         return "\n\n".join(parts) + "\n"
 
     def as_json(self):
@@ -71,7 +77,9 @@ class Results:
                 left -= len(content)
                 if left < 0:
                     break
-                member = tarfile.TarInfo(str(file.relative_to(self._folder) if file.is_relative_to(self._folder) else file.name))
+                member = tarfile.TarInfo(
+                    str(file.relative_to(self._folder) if file.is_relative_to(self._folder) else file.name)
+                )
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
         whole.rename(self._keep / "failures.tar.gz")

@@ -1,4 +1,5 @@
-"""The tables of tools/gpu_check: ddprun on one GPU beside the guides' scripts and tuned ones, with its fast paths off, against the roofline."""
+"""The tables of tools/gpu_check: ddprun on one GPU beside the guides' scripts and tuned ones, with its fast paths off,
+against the roofline."""
 
 import dataclasses
 import json
@@ -33,8 +34,18 @@ def on_device(bench):
 def cifar100(bench, precision, overrides=(), words=(), large=False):
     sizes = bench.sizes
     depth, widen_factor = sizes.large_network if large else sizes.network
-    counts = (sizes.large_batch, sizes.large_steps, sizes.large_warm_up) if large else (sizes.cifar_batch, sizes.cifar_steps, sizes.cifar_warm_up)
-    settings = (f"model.depth={depth}", f"model.widen_factor={widen_factor}", f"dataset.root={bench.data}", "model.dropout=0", "~early_stopping")
+    counts = (
+        (sizes.large_batch, sizes.large_steps, sizes.large_warm_up)
+        if large
+        else (sizes.cifar_batch, sizes.cifar_steps, sizes.cifar_warm_up)
+    )
+    settings = (
+        f"model.depth={depth}",
+        f"model.widen_factor={widen_factor}",
+        f"dataset.root={bench.data}",
+        "model.dropout=0",
+        "~early_stopping",
+    )
     overrides = (*settings, f"trainer.precision={precision}", *overrides)
     return Job(*counts, "experiments/cifar100_olivia.yaml", overrides, words, **on_device(bench))
 
@@ -44,13 +55,19 @@ def name_of(network):
 
 
 def training_images(bench):
-    which = "those of the files, over and over" if bench.real_cifar100 else "RANDOM ones, since CIFAR-100 is not here ($DDPRUN_DATA)"
+    which = (
+        "those of the files, over and over"
+        if bench.real_cifar100
+        else "RANDOM ones, since CIFAR-100 is not here ($DDPRUN_DATA)"
+    )
     return f"{bench.sizes.cifar_images:,} training images, the same for all sides: {which}"
 
 
 def wide_resnet(bench):
     half = bench.sizes.half
-    sides = [ours(bench, f"ddprun {precision}", cifar100(bench, precision)) for precision in dict.fromkeys((half, "bf16"))]
+    sides = [
+        ours(bench, f"ddprun {precision}", cifar100(bench, precision)) for precision in dict.fromkeys((half, "bf16"))
+    ]
     sides.append(theirs(bench, f"plain {half}", "cifar_plain", cifar100(bench, half)))
     for name, words in {"expert bf16": (), "expert bf16, eager": ("--no-compile",)}.items():
         sides.append(theirs(bench, name, "cifar_expert", cifar100(bench, "bf16", words=words)))
@@ -64,12 +81,17 @@ def wide_resnet(bench):
 
 def wide_resnet_in_words(bench):
     sizes = bench.sizes
-    how = "torchvision's transforms" if bench.has_torchvision else "transforms of tensors, since torchvision is not installed,"
+    how = (
+        "torchvision's transforms"
+        if bench.has_torchvision
+        else "transforms of tensors, since torchvision is not installed,"
+    )
     return (
-        f"{name_of(sizes.network)}, batch {sizes.cifar_batch}, SGD, {sizes.cifar_steps} steps, measured after {sizes.cifar_warm_up}, all sides "
-        f"alike; {training_images(bench)}. plain: the guide's script, {sizes.half} by autocast and GradScaler, DDP, {how} in a DataLoader "
-        f"(worker processes: {bench.loader_workers}) with page-locked memory. expert: bytes on the GPU, augmented there batch by batch, "
-        "channels_last, fused SGD, torch.compile with CUDA graphs; eager: the same without torch.compile. ddprun's loss is the mean since the "
+        f"{name_of(sizes.network)}, batch {sizes.cifar_batch}, SGD, {sizes.cifar_steps} steps, measured after "
+        f"{sizes.cifar_warm_up}, all sides alike; {training_images(bench)}. plain: the guide's script, {sizes.half} by "
+        f"autocast and GradScaler, DDP, {how} in a DataLoader (worker processes: {bench.loader_workers}) with "
+        "page-locked memory. expert: bytes on the GPU, augmented there batch by batch, channels_last, fused SGD, "
+        "torch.compile with CUDA graphs; eager: the same without torch.compile. ddprun's loss is the mean since the "
         "row before, the scripts' that of the step."
     )
 
@@ -91,17 +113,26 @@ def mnist_table(model, goal=None):
         sizes = bench.sizes
         full, short = (sizes.mnist_steps, sizes.mnist_warm_up), (sizes.plain_mnist_steps, sizes.plain_mnist_warm_up)
         plain = dataclasses.replace(mnist_job(bench, model, *short), words=(f"--model={model}",))  # it knows fp32 alone
-        sides = [ours(bench, f"ddprun {precision}", mnist_job(bench, model, *full, precision)) for precision in ("fp32", "bf16")]
+        sides = [
+            ours(bench, f"ddprun {precision}", mnist_job(bench, model, *full, precision))
+            for precision in ("fp32", "bf16")
+        ]
         sides.append(theirs(bench, "plain fp32", "mnist_plain", plain))
         for precision in ("fp32", "bf16"):
-            sides.append(theirs(bench, f"expert {precision}", "mnist_expert", mnist_job(bench, model, *full, precision)))
+            sides.append(
+                theirs(bench, f"expert {precision}", "mnist_expert", mnist_job(bench, model, *full, precision))
+            )
         ratios = (
             Ratio("ddprun fp32", "plain fp32", at_least=goal),
             Ratio("ddprun bf16", "plain fp32"),
             Ratio("ddprun fp32", "expert fp32"),
             Ratio("ddprun bf16", "expert bf16"),
         )
-        figures = (SPEED, Figure("compared_loss", f"training loss, step {sizes.mnist_warm_up}", 3), Figure("test_correct", "test images correct"))
+        figures = (
+            SPEED,
+            Figure("compared_loss", f"training loss, step {sizes.mnist_warm_up}", 3),
+            Figure("test_correct", "test images correct"),
+        )
         yield Case([with_loss_of(side, sizes.mnist_warm_up) for side in sides], figures, ratios)
 
     return Table(f"mnist_{model}", f"MNIST, {model}, beside the guides' script and a tuned one", cases, words=mnist_in_words, weight=15,
@@ -124,14 +155,16 @@ def with_loss_of(side, step):
 
 def mnist_in_words(bench):
     sizes = bench.sizes
-    loader = "torchvision's MNIST" if bench.has_torchvision else "a data set of tensors, since torchvision is not installed,"
+    loader = (
+        "torchvision's MNIST" if bench.has_torchvision else "a data set of tensors, since torchvision is not installed,"
+    )
     return (
-        f"Batch {sizes.mnist_batch}, SGD; fp32 on all sides as torch has it by default: {fp32_in_words(bench.versions)}. "
-        f"plain: the guides' script, fp32, DDP, {loader} behind a DataLoader with one worker "
-        f"process and page-locked memory, {sizes.plain_mnist_steps} steps, measured after {sizes.plain_mnist_warm_up}. expert: "
-        "images on the GPU, channels_last, fused SGD, torch.compile with CUDA graphs, no DDP for one worker. ddprun and "
-        f"expert: {sizes.mnist_steps} steps, measured after {sizes.mnist_warm_up}. ddprun's loss is the mean since the row before, the "
-        "scripts' that of the step."
+        f"Batch {sizes.mnist_batch}, SGD; fp32 on all sides as torch has it by default: "
+        f"{fp32_in_words(bench.versions)}. plain: the guides' script, fp32, DDP, {loader} behind a DataLoader with one "
+        f"worker process and page-locked memory, {sizes.plain_mnist_steps} steps, measured after "
+        f"{sizes.plain_mnist_warm_up}. expert: images on the GPU, channels_last, fused SGD, torch.compile with CUDA "
+        f"graphs, no DDP for one worker. ddprun and expert: {sizes.mnist_steps} steps, measured after "
+        f"{sizes.mnist_warm_up}. ddprun's loss is the mean since the row before, the scripts' that of the step."
     )
 
 
@@ -145,7 +178,12 @@ def fp32_in_words(versions):
 # --- what each fast path is worth: switched off by its key, one at a time --------------------------------------------
 
 AS_IT_IS = "as it is, bf16"
-SWITCHED = ("trainer.cuda_graph=off", "dataset.resident=host", "dataset.resident=off", "trainer.memory_format=channels_first")
+SWITCHED = (
+    "trainer.cuda_graph=off",
+    "dataset.resident=host",
+    "dataset.resident=off",
+    "trainer.memory_format=channels_first",
+)
 
 
 def fast_paths(model, job, needs=""):
@@ -177,14 +215,30 @@ def cifar10(bench):
     folder.mkdir()
     bench.real_cifar10 = data.lay_out_cifar10(folder, bench.sizes.cifar10_records)
     counts = (50, 4, 2) if bench.sizes.speedrun else (2000, 200, 100)
-    job = Job(*counts, "experiments/cifar10_speedrun.yaml", (f"dataset.root={folder}", *bench.sizes.speedrun), **on_device(bench))
-    sides = [Side("ddprun", lambda seconds: speedrun(bench, job, seconds)), Side("airbench94", lambda seconds: airbench94(bench, folder, seconds))]
-    yield Case(sides, (SECONDS, OF_TRAINING, *([ACCURACY] if bench.real_cifar10 else [])), (Ratio("ddprun", "airbench94", SECONDS, 1.0),))
+    job = Job(
+        *counts,
+        "experiments/cifar10_speedrun.yaml",
+        (f"dataset.root={folder}", *bench.sizes.speedrun),
+        **on_device(bench),
+    )
+    sides = [
+        Side("ddprun", lambda seconds: speedrun(bench, job, seconds)),
+        Side("airbench94", lambda seconds: airbench94(bench, folder, seconds)),
+    ]
+    yield Case(
+        sides,
+        (SECONDS, OF_TRAINING, *([ACCURACY] if bench.real_cifar10 else [])),
+        (Ratio("ddprun", "airbench94", SECONDS, 1.0),),
+    )
 
 
 def speedrun(bench, job, seconds):
     found = bench.ddprun.train(job, seconds)
-    return {**found, "train_seconds": found["summary"]["train_seconds"], "accuracy": 100 * found["test_correct"] / max(1, found["test_total"])}
+    return {
+        **found,
+        "train_seconds": found["summary"]["train_seconds"],
+        "accuracy": 100 * found["test_correct"] / max(1, found["test_total"]),
+    }
 
 
 def airbench94(bench, folder, seconds):
@@ -215,14 +269,15 @@ def why_not(bench):
 
 def cifar10_in_words(bench):
     images = "" if bench.real_cifar10 else (
-        f"CIFAR-10 is not here ($DDPRUN_DATA/cifar10/{data.CIFAR10_ARCHIVE}, or unpacked): both sides train on RANDOM images of the "
-        "same number and size, so only the time means something. "
+        f"CIFAR-10 is not here ($DDPRUN_DATA/cifar10/{data.CIFAR10_ARCHIVE}, or unpacked): both sides train on RANDOM "
+        "images of the same number and size, so only the time means something. "
     )  # fmt: skip
     return (
-        f"{images}ddprun: experiments/cifar10_speedrun.yaml, 8 epochs with Muon; airbench94: the package's own {EPOCHS} epochs with SGD, "
-        "after a warm-up of a step as its README has it. Each is a recipe to 94 %. Whole command: from its start to its end, with the "
-        "test images; ddprun's also writes a checkpoint. Training: ddprun's train_seconds from the first step on, with its choice of "
-        "algorithms; airbench94's by its own rule, after loading and warm-up, with the evaluation."
+        f"{images}ddprun: experiments/cifar10_speedrun.yaml, 8 epochs with Muon; airbench94: the package's own "
+        f"{EPOCHS} epochs with SGD, after a warm-up of a step as its README has it. Each is a recipe to 94 %. Whole "
+        "command: from its start to its end, with the test images; ddprun's also writes a checkpoint. Training: "
+        "ddprun's train_seconds from the first step on, with its choice of algorithms; airbench94's by its own rule, "
+        "after loading and warm-up, with the evaluation."
     )
 
 
@@ -245,19 +300,25 @@ def roofline(bench):
         found = bench.ddprun.train(cifar100(bench, "bf16", words, large=True), seconds)
         return {**found, "of_roofline": found["images_per_second"] / limit.both}
 
-    sides = [Side("ddprun bf16", lambda seconds: share((), seconds)), Side(WITHOUT_GRAPHS, lambda seconds: share((WITHOUT_GRAPHS,), seconds))]
-    yield Case(sides, (SPEED, OF_ROOFLINE), (Ratio("ddprun bf16", figure=OF_ROOFLINE, at_least=0.45),))  # of what eager execution can hope for
+    sides = [
+        Side("ddprun bf16", lambda seconds: share((), seconds)),
+        Side(WITHOUT_GRAPHS, lambda seconds: share((WITHOUT_GRAPHS,), seconds)),
+    ]
+    yield Case(
+        sides, (SPEED, OF_ROOFLINE), (Ratio("ddprun bf16", figure=OF_ROOFLINE, at_least=0.45),)
+    )  # of what eager execution can hope for
 
 
 def roofline_in_words(bench):
     sizes, peaks = bench.sizes, bench.peaks
     cost = calculation.wide_resnet(*sizes.large_network)
     return (
-        f"{name_of(sizes.large_network)}, measured on this machine in the same minutes: {peaks['operations_per_second'] / 1e12:,.3g} TFLOP/s (a "
-        f"bf16 product of random matrices, {sizes.matrix} x {sizes.matrix}), {peaks['bytes_per_second'] / 1e12:.3g} TB/s (a large copy, read and "
-        f"written). An image takes {cost.training_operations / 1e9:.1f} GFLOP and, with kernels that are not fused, "
-        f"{cost.traffic_bytes() / 1e6:.1f} MB of traffic. Batch {sizes.large_batch}, {sizes.large_steps} steps, measured after "
-        f"{sizes.large_warm_up}. {training_images(bench)}."
+        f"{name_of(sizes.large_network)}, measured on this machine in the same minutes: "
+        f"{peaks['operations_per_second'] / 1e12:,.3g} TFLOP/s (a bf16 product of random matrices, {sizes.matrix} x "
+        f"{sizes.matrix}), {peaks['bytes_per_second'] / 1e12:.3g} TB/s (a large copy, read and written). An image "
+        f"takes {cost.training_operations / 1e9:.1f} GFLOP and, with kernels that are not fused, "
+        f"{cost.traffic_bytes() / 1e6:.1f} MB of traffic. Batch {sizes.large_batch}, {sizes.large_steps} steps, "
+        f"measured after {sizes.large_warm_up}. {training_images(bench)}."
     )
 
 
@@ -266,8 +327,15 @@ def limits(bench, made):
     made.more.update(peaks=bench.peaks, roofline=dataclasses.asdict(limit))
     rounds = made.cases[0][1]
     speeds = rounds.values("ddprun bf16", "images_per_second") if "ddprun bf16" in rounds.results else []
-    named = {"matrix units alone": limit.compute, "memory alone": limit.memory, "one after the other (eager)": limit.both}
-    rows = [[name, f"{most:,.0f}", show([100 * speed / most for speed in speeds], 1, unit=" %") if speeds else ""] for name, most in named.items()]
+    named = {
+        "matrix units alone": limit.compute,
+        "memory alone": limit.memory,
+        "one after the other (eager)": limit.both,
+    }
+    rows = [
+        [name, f"{most:,.0f}", show([100 * speed / most for speed in speeds], 1, unit=" %") if speeds else ""]
+        for name, most in named.items()
+    ]
     made.text += f"\n\n{markdown(['limit', 'images/s', 'share of it'], rows)}"
 
 
@@ -284,7 +352,10 @@ def scaling(bench, made):
              results_of(bench, "fast_paths_wide_resnet", WITHOUT_GRAPHS)]  # fmt: skip
     large = [results_of(bench, "roofline", side) for side in ("ddprun bf16", WITHOUT_GRAPHS)]
     rows = []
-    for network, batch, candidates in ((sizes.network, sizes.cifar_batch, small), (sizes.large_network, sizes.large_batch, large)):
+    for network, batch, candidates in (
+        (sizes.network, sizes.cifar_batch, small),
+        (sizes.large_network, sizes.large_batch, large),
+    ):
         times = step_times(candidates, batch)
         if times:
             figures = made.more[name_of(network)] = {"step_seconds": times[0], "backward_seconds": times[1], "rows": []}
@@ -302,8 +373,8 @@ def results_of(bench, name, side):
 
 
 def step_times(candidates, batch):
-    """Returns the seconds of a step, and of backward in it, from the first runs that separate phases, which a step replayed as a CUDA graph
-    does not; None if there are none."""
+    """Returns the seconds of a step, and of backward in it, from the first runs that separate phases, which a step
+    replayed as a CUDA graph does not; None if there are none."""
     for results in candidates:
         summaries = [figures["summary"] for figures in results]
         if any(summary.get("graph_seconds") for summary in summaries):
@@ -328,10 +399,10 @@ def rows_of(network, times, figures):
 
 def scaling_in_words(_):
     return (
-        "Nothing here was run: buckets of the gradients as LibTorch fills them (the first of 1 MiB, then 25 MiB, from the last layer on), "
-        "each sent as soon as backward has come so far by the layers' operations, 2 (n - 1) / n of its bytes over the stated bus "
-        "bandwidth; backward and step as measured on the one GPU, with the same batch on each. Latency, and waiting for a slower GPU, "
-        "are not in it."
+        "Nothing here was run: buckets of the gradients as LibTorch fills them (the first of 1 MiB, then 25 MiB, from "
+        "the last layer on), each sent as soon as backward has come so far by the layers' operations, 2 (n - 1) / n "
+        "of its bytes over the stated bus bandwidth; backward and step as measured on the one GPU, with the same "
+        "batch on each. Latency, and waiting for a slower GPU, are not in it."
     )
 
 

@@ -1,31 +1,8 @@
-"""Checks of bits: fast paths, repetitions and resumed runs end with the very same weights."""
+"""Checks of bits: repetitions and resumed runs end with the very same weights."""
 
-from measure.gpu.checks.context import SAME, SMALL, killed_and_resumed, long_run, same, same_bits_after_a_kill
+from measure.gpu.checks.context import SAME, SMALL, same
 
-
-def resident_images(context):
-    """images that stay on the GPU: the losses of 50 steps are, to the bit, those with batches from the host and from get()"""
-    words = ["model=convnet_bn", *SAME, *SMALL, "trainer.max_steps=50"]
-    runs = context.train_at_once({f"resident_{where}": [*words, f"dataset.resident={where}"] for where in ("auto", "host", "off")})
-    for run in runs.values():
-        same(run, runs["resident_off"])
-    return "three times the same bits"
-
-
-def cuda_graphs(context):
-    """steps replayed from CUDA graphs: the losses and the weights have the bits of ordinary steps, with a schedule, clipping and EMA"""
-    context.require_gpu()
-    cases = {"mlp": ["model=mlp"], "convnet": ["model=convnet"], "norms": ["model=convnet_bn", "trainer.precision=bf16"],
-             "adam": ["model=mlp", "optimizer=adam", "trainer.precision=fp16", "trainer.clip_norm=1", "trainer.ema_decay=0.99"]}
-    common = [*SAME, *SMALL, "trainer.max_epochs=9", "trainer.max_steps=150", "trainer.memory_format=channels_first",
-              "schedule={name: cosine, warmup: 20st}"]
-    runs = context.train_at_once({f"{name}_{mode}": [*words, *common, f"trainer.cuda_graph={mode}"]
-                                  for name, words in cases.items() for mode in ("off", "on")})
-    for name in cases:
-        replayed, ordinary = runs[f"{name}_on"], runs[f"{name}_off"]
-        assert replayed.summary()["replayed_steps"] > 0, f"{name}: no step was replayed: {replayed.summary()['cuda_graph']}"
-        same(replayed, ordinary)
-    return ", ".join(f"{name} {runs[f'{name}_on'].summary()['replayed_steps']} steps replayed" for name in cases)
+KILLED_AT, LONG_RUN_STEPS = 130, 150  # with a checkpoint every 50
 
 
 def same_bits(context):
@@ -49,3 +26,27 @@ def data_parallel_resumes(context):
     """strategy dp with dropout on all GPUs: killed and resumed, the same bits"""
     context.require_gpu()
     return same_bits_after_a_kill(context, "dp_long", ["trainer.strategy=dp"])
+
+
+def same_bits_after_a_kill(context, name, overrides):
+    """The program kills its worker itself, so no run ends before it."""
+    words = [*long_run(context), *overrides]
+    jobs = {"whole": lambda: context.train(name, words), "cut": lambda: killed_and_resumed(context, f"{name}_cut", words)}
+    made = context.at_once(jobs)
+    same(made["cut"], made["whole"])
+    return f"killed at step {KILLED_AT}, resumed: {LONG_RUN_STEPS} steps with the same bits"
+
+
+def killed_and_resumed(context, name, words):
+    run, process = context.ddprun.start(name, "digits", words, {"DDPRUN_FAULT": f"kill:computing:{KILLED_AT}"})
+    status = context.ddprun.status(process, name)
+    assert status not in (0, 2), f"the launcher ended with {status}, though its worker was to be killed"
+    last = max(run.losses(), default=0)
+    assert 0 < last <= KILLED_AT, f"it was to be killed at step {KILLED_AT}, and has rows up to {last}"
+    context.ddprun.resume(run)
+    return run
+
+
+def long_run(context):
+    model = "model=mlp" if context.rehearse else "model=convnet"
+    return [model, *SAME, *SMALL, "trainer.max_epochs=4", f"trainer.max_steps={LONG_RUN_STEPS}", "checkpoint.every=50st"]

@@ -12,7 +12,6 @@ SAME = ["trainer=reproducible", "trainer.log_every=1", "~early_stopping"]
 SMALL = ["dataset.train_size=6400", "dataset.val_size=200", "dataset.test_size=200"]
 EXACT_FP32 = "trainer.precision=fp32_exact"  # what can be compared with a CPU: torch's default rounds convolutions to TF32
 TOLERANCE = 2e-3
-KILLED_AT, LONG_RUN_STEPS = 130, 150  # with a checkpoint every 50
 LAST_SECONDS = 3  # of a check's time: what its runs may not use, so that it can still say which one hangs
 
 
@@ -86,27 +85,3 @@ def same(run, expected):
     names = f"of {run.folder.name} and {expected.folder.name}"
     assert run.losses() == expected.losses(), f"the losses {names} differ by {difference(run, expected):.1e} of the first"
     assert run.weights() == expected.weights(), f"the losses {names} are the same, the weights differ"
-
-
-def same_bits_after_a_kill(context, name, overrides):
-    """The program kills its worker itself, so no run ends before it."""
-    words = [*long_run(context), *overrides]
-    jobs = {"whole": lambda: context.train(name, words), "cut": lambda: killed_and_resumed(context, f"{name}_cut", words)}
-    made = context.at_once(jobs)
-    same(made["cut"], made["whole"])
-    return f"killed at step {KILLED_AT}, resumed: {LONG_RUN_STEPS} steps with the same bits"
-
-
-def killed_and_resumed(context, name, words):
-    run, process = context.ddprun.start(name, "digits", words, {"DDPRUN_FAULT": f"kill:computing:{KILLED_AT}"})
-    status = context.ddprun.status(process, name)
-    assert status not in (0, 2), f"the launcher ended with {status}, though its worker was to be killed"
-    last = max(run.losses(), default=0)
-    assert 0 < last <= KILLED_AT, f"it was to be killed at step {KILLED_AT}, and has rows up to {last}"
-    context.ddprun.resume(run)
-    return run
-
-
-def long_run(context):
-    model = "model=mlp" if context.rehearse else "model=convnet"
-    return [model, *SAME, *SMALL, "trainer.max_epochs=4", f"trainer.max_steps={LONG_RUN_STEPS}", "checkpoint.every=50st"]

@@ -1,11 +1,10 @@
-"""Checks of what the machine gives: the tests for a GPU, memory, memory formats, what is measured."""
+"""Checks of what the machine gives: the tests for a GPU, the rules of CUDA, what is measured."""
 
 import json
-import re
 import subprocess
 import time
 
-from measure.gpu.checks.context import SAME, SMALL, Skip
+from measure.gpu.checks.context import SMALL, Skip
 
 SUITE_SECONDS = 90
 PRETENDED = "Pretend GPU"  # has no CUPTI (tests/pretend_gpu)
@@ -79,28 +78,6 @@ def outcomes(context, name):
     why = {"SKIPPED": "skipped", "COMPLETED": ""}
     return {f"{test['classname']}.{test['name']}": " ".join(one["failure"] for one in test.get("failures", [])) or why[test["result"]]
             for test in tests}  # fmt: skip
-
-
-def memory_formats(context):
-    """what trainer.memory_format=auto takes, in fp32 and bf16"""
-    short = ["model=convnet_bn", *SMALL, "trainer.max_steps=5"]
-    runs = context.train_at_once({f"format_{precision}": [*short, f"trainer.precision={precision}"] for precision in ("fp32", "bf16")})
-    return ", ".join(f"{name}: {run.summary()['memory_format']}" for name, run in runs.items())
-
-
-def out_of_memory(context):
-    """a batch beyond the GPU's memory is reported with what to change; micro_batch=auto trains it"""
-    context.require_gpu()
-    batch, widen, environment = (512, 1, {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}) if context.rehearse else (65536, 10, {})
-    samples = [f"dataset.train_size={batch}", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet",
-               "model.depth=16", f"model.widen_factor={widen}", f"trainer.global_batch={batch}", "trainer.max_steps=1"]
-    _, process = context.ddprun.start("oom", "digits", samples, environment)
-    status = context.ddprun.status(process, "oom")
-    text = context.ddprun.output("oom")
-    assert status == 1 and "trainer.micro_batch=auto" in text, f"exit code {status}: {text[-300:]}"
-    context.train("oom_auto", [*samples, "trainer.micro_batch=auto"], environment=environment)
-    found = re.search(r"auto found (\d+) samples", context.ddprun.output("oom_auto"))
-    return f"auto found {found.group(1)} samples of {batch}" if found else f"{batch} samples fit at once"
 
 
 def measures(context):

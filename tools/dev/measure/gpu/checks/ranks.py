@@ -27,20 +27,17 @@ HEARTBEAT_SECONDS = 20  # instead of LibTorch's 480: a restarted attempt must ou
 class Together:
     """One run of several ranks, from its start on."""
 
-    def __init__(self, context, name, words, environment=None, resume=None):
+    def __init__(self, context, name, words, environment=None):
         self.context = context
         self.name = name
-        self.run = resume or Run(context.ddprun.folder / name)
+        self.run = Run(context.ddprun.folder / name)
         self.processes = {}
         several = len(context.gpus) > 1
         port = free_port()
         for rank in range(1 if several else 2):
-            if resume:
-                command = [context.ddprun.program, "resume", str(self.run.folder)]
-            else:
-                command = context.ddprun.command(self.run, "digits", words)
+            command = context.ddprun.command(self.run, "digits", words)
             if several:
-                command += [] if resume else [f"launch.workers={len(context.gpus)}"]
+                command += [f"launch.workers={len(context.gpus)}"]
                 added = {}
             else:
                 command += ["--nnodes=2", "--nproc-per-node=1", f"--node-rank={rank}", f"--rdzv-endpoint=127.0.0.1:{port}"]
@@ -136,22 +133,6 @@ def differences(context, cases, tolerance, left_out_alone="-"):
     return "largest differences, as a part of the first loss: " + ", ".join(words)
 
 
-def nccl_stop_resume(context):
-    """SIGTERM to all launchers: they save and end with 75; resumed, the bits are those of the run that was not stopped"""
-    require_ranks(context)
-    words = [*MLP, "model.dropout=0.2", "trainer.max_steps=60"]
-    whole = Together(context, "whole", words).finished()
-    slow = {"DDPRUN_FAULT": "slow:computing:5"}  # so that the signal comes before the end
-    stopped = Together(context, "stopped", words, slow)
-    stopped.wait_for("step 10", lambda: max(stopped.run.losses(), default=0) >= 10)
-    stopped.tell_to_end()
-    statuses = stopped.statuses()
-    assert set(statuses) == {STOPPED}, f"exit codes {statuses}: {stopped.outputs()}"
-    at = max(stopped.run.losses())
-    same(Together(context, "resumed", words, resume=stopped.run).finished(), whole)
-    return f"stopped at step {at}, resumed with the same bits"
-
-
 def nccl_kill(context):
     """kill -9 of the second rank: every launcher fails within 10 s, and nothing is left behind"""
     require_ranks(context)
@@ -201,18 +182,6 @@ def nccl_mistakes(context):
         assert set(statuses) <= {1, 2}, f"{name}: exit codes {statuses}: {together.outputs()}"
         assert expected in text, f"{name}: nothing is said of it: {together.outputs()}"
     return "both are reported"
-
-
-def more_workers_than_gpus(context):
-    """more workers than GPUs are refused with a reason: NCCL cannot share a GPU (two_ranks_on_one_gpu shares one through Gloo)"""
-    context.require_gpu()
-    workers = len(context.gpus) + 1
-    run, process = context.ddprun.start("too_many", "digits", [f"launch.workers={workers}"])
-    status = context.ddprun.status(process, "too_many")
-    text = context.ddprun.output("too_many")
-    assert status == 2 and "GPU" in text, f"exit code {status}: {text[-200:]}"
-    assert not run.folder.exists(), "it left a run folder behind"
-    return f"exit code 2: {text.strip()[-110:]}"
 
 
 def two_ranks_on_one_gpu(context):

@@ -22,7 +22,8 @@ from measure.gpu.__main__ import parse_arguments  # noqa: E402
 from measure.gpu.attempt import Outcome  # noqa: E402
 from measure.gpu.checks import bits, context, machine  # noqa: E402
 from measure.gpu.results import Results  # noqa: E402
-from measure.gpu.runs import Hung, processes_with  # noqa: E402
+from measure.gpu.runs import Hung  # noqa: E402
+from measure.process import processes_with  # noqa: E402
 
 
 class FolderTest(unittest.TestCase):
@@ -130,7 +131,7 @@ class AttemptTest(FolderTest):
         self.assertTrue(outcome.hung)
         self.assertEqual(outcome.word, "FAIL")
         self.assertIn("it goes on and on", outcome.detail)
-        self.assertEqual(processes_with(attempt.MARK, self.folder / "made"), [])
+        self.assertEqual(processes_with(attempt.MARK, self.folder / "made"), {})
 
     def test_a_check_that_crashes_fails_with_its_last_words(self):
         outcome = self.run_script(CRASHES, 60)

@@ -136,18 +136,27 @@ def main():
     about = report.facts(shlex.join(["tools/dev/measure/run", *sys.argv[1:]]))
     print(report.in_words(about, {}))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-measure-"))
-    bench = Bench(options, Ddprun(options.program, folder), folder)
-    made = {}
+    failed = False
+    try:
+        for made in measure_all(options, about, folder):
+            failed = failed or made.failed()
+            print(f"\n{made.markdown()}", flush=True)
+    finally:
+        if not failed:
+            shutil.rmtree(folder)
+    if failed:
+        print(f"a side failed; its runs are kept in {folder}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def measure_all(options, about, folder):
+    """Yields the tables as they are made."""
+    bench, made = Bench(options, Ddprun(options.program, folder), folder), {}
     for name in options.tables or BY_NAME:
         made[name] = table.measure(BY_NAME[name], bench, Share())
-        print(f"\n{made[name].markdown()}", flush=True)
         if options.json:
             options.json.write_text(report.as_json(about, made))
-    if any(one.failed() for one in made.values()):
-        print(f"a side failed; its runs are kept in {folder}", file=sys.stderr)
-        return 1
-    shutil.rmtree(folder)
-    return 0
+        yield made[name]
 
 
 if __name__ == "__main__":

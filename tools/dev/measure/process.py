@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -68,6 +69,35 @@ def stop(process):
         process.wait(30)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+def processes_with(variable, value):
+    """Returns {id: environment} of all processes that have it in theirs."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = pathlib.Path("/proc", entry, "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has just ended, or is somebody else's
+        if f"{variable}={value}".encode() in words:
+            found[int(entry)] = dict(word.decode(errors="replace").partition("=")[::2] for word in words)
+    return found
+
+
+def kill_processes_with(variable, value):
+    """Kills until none is left: what they start meanwhile has the variable too. One that is stuck in the kernel is left
+    to it.
+    """
+    for _ in range(50):
+        found = [pid for pid in processes_with(variable, value) if pid != os.getpid()]
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
 
 
 class Watch:

@@ -77,23 +77,6 @@ class Torchrun:
         return 0  # the guides' script saves nothing
 
 
-def marked(mark):
-    """{pid: environment} of the live processes of the run."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        try:
-            words = pathlib.Path("/proc", entry, "environ").read_bytes().split(b"\0") if entry.isdigit() else []
-        except OSError:
-            continue
-        if f"{process.MARK}={mark}".encode() in words:
-            found[int(entry)] = dict(word.decode(errors="replace").partition("=")[::2] for word in words)
-    return found
-
-
-def is_worker(environment):
-    return environment.get("RANK") == "1"
-
-
 def cause_in(output):
     """The line of the output that names rank 1 as the cause."""
     lines = [line.strip() for line in output.splitlines()]
@@ -114,8 +97,7 @@ def strike(side, target, number, seconds):
         try:
             return struck(side, running, folder, mark, target, number, seconds)
         finally:
-            for pid in marked(mark):
-                os.kill(pid, signal.SIGKILL)
+            process.kill_processes_with(process.MARK, mark)
             running.wait()
 
 
@@ -128,14 +110,14 @@ def struck(side, running, folder, mark, target, number, seconds):
                 f"{side.name} did not come to step {STRIKE_AT}:\n{output.read_text(errors='replace')[-2000:]}"
             )
         time.sleep(0.01)
-    of_rank = [pid for pid, variables in marked(mark).items() if is_worker(variables)]
+    of_rank = [pid for pid, variables in process.processes_with(process.MARK, mark).items() if variables.get("RANK") == "1"]
     struck_at, ended = time.monotonic(), float("inf")
     os.kill(max(of_rank) if target == "worker" else running.pid, number)
     with contextlib.suppress(subprocess.TimeoutExpired):
         running.wait(LIMIT)
         ended = time.monotonic() - struck_at
     time.sleep(2)
-    left = len(marked(mark)) if ended < LIMIT else 0
+    left = len(process.processes_with(process.MARK, mark)) if ended < LIMIT else 0
     told = cause_in(output.read_text(errors="replace")) if target == "worker" else ""
     return {"ended": ended, "left": left, "told": told, "lost": max(0, done - side.kept_steps(folder))}
 

@@ -218,7 +218,7 @@ TABLES = [
     Table("workers", "1, 2, 4 workers, on GPUs 8, too, at the same global batch: images/s, efficiency, and the hidden share of the exchange",
           workers, words=workers_in_words),
     Table("operations", "where a step's time goes, operation by operation, with fast paths switched off one after the other", operations,
-          words=operations_in_words, after=each_operation, rounds=lambda bench: 1),
+          words=operations_in_words, after=each_operation, rounds=lambda _: 1),
     Table("worker_overhead", "what a worker adds to the bare computation of its steps: waiting for data, metrics, logging, progress",
           worker_overhead, words=overhead_in_words),
     Table("allocator", "what ddprun's settings of the memory allocator are worth", allocator, words=allocator_in_words),

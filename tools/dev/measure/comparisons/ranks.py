@@ -168,4 +168,4 @@ def cases(bench):
 
 
 TABLES = [Table("scaling", "how time and memory grow with the number of ranks, beyond what one machine can hold", cases,
-                rounds=lambda bench: 1)]  # fmt: skip
+                rounds=lambda _: 1)]  # fmt: skip

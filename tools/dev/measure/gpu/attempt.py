@@ -11,7 +11,8 @@ import subprocess
 import sys
 import traceback
 
-from measure.gpu.runs import Hung, kill_processes_with
+from measure.gpu.runs import Hung
+from measure.process import kill_processes_with
 
 MARK = "GPU_CHECK"  # in the environment of all that a check starts
 DEV = pathlib.Path(__file__).resolve().parents[2]

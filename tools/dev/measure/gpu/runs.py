@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import time
@@ -96,35 +95,6 @@ class Ddprun:
 
     def output(self, name):
         return (self.folder / f"{name}.txt").read_text(errors="replace")
-
-
-def processes_with(variable, value):
-    """Returns the ids of all processes that have it in their environment."""
-    mark = f"{variable}={value}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            if entry.isdigit() and mark in pathlib.Path("/proc", entry, "environ").read_bytes().split(b"\0"):
-                found.append(int(entry))
-        except OSError:
-            pass
-    return found
-
-
-def kill_processes_with(variable, value):
-    """Kills until none is left: what they start meanwhile has the variable too. One that is stuck in the kernel is left
-    to it.
-    """
-    for _ in range(50):
-        found = [pid for pid in processes_with(variable, value) if pid != os.getpid()]
-        if not found:
-            return
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        time.sleep(0.02)
 
 
 def wait_for(what, met, processes, seconds=60):

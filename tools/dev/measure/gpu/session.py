@@ -6,7 +6,7 @@ import time
 import traceback
 
 from measure.gpu import attempt, bench, build, plan
-from measure.gpu.runs import kill_processes_with
+from measure.process import kill_processes_with
 
 BESIDE_PEERS_SECONDS = 80  # of checks, while the scripts of the peers start and compile
 LEAST_SECONDS = 10  # what a check is begun with

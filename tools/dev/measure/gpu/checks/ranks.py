@@ -10,7 +10,8 @@ import signal
 import time
 
 from measure.gpu.checks.context import EXACT_FP32, SAME, SMALL, TOLERANCE, Skip, compare, same
-from measure.gpu.runs import Run, free_port, processes_with, wait_for
+from measure.gpu.runs import Run, free_port, wait_for
+from measure.process import processes_with
 
 STEPS = 30
 SHORT = [*SAME, *SMALL, f"trainer.max_steps={STEPS}", "optimizer.lr=0.01"]
@@ -146,7 +147,7 @@ def nccl_kill(context):
     assert seconds < END_SECONDS, f"the launchers ended {seconds:.1f} s later"
     assert "SIGKILL" in together.outputs(), f"the launchers do not say that it was killed: {together.outputs()}"
     left = processes_with(MARK, together.run.folder)
-    assert not left, f"workers are left: {left}"
+    assert not left, f"workers are left: {list(left)}"
     return f"all ended {seconds:.1f} s later with {statuses}"
 
 

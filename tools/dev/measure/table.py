@@ -66,7 +66,6 @@ class Table:
     name: str
     help: str
     cases: object  # called with the bench; yields Cases, one after the other
-    title: str = ""  # by default the help
     words: object = None  # called with the bench; returns what the reader of the figures must know
     after: object = None  # called with the bench and a Made; adds to it
     rounds: object = (
@@ -144,7 +143,7 @@ class Made:
 
 
 def measure(table, bench, share):
-    made = Made(table.title or table.help)
+    made = Made(table.help[:1].upper() + table.help[1:])
     wanted = table.rounds(bench) if table.rounds else bench.wanted
     for case in table.cases(bench):
         first = case.figures[0]

@@ -18,7 +18,7 @@ class Figure:
     more_is_better: bool = True
 
     def show(self, values):
-        """ "2,137 (2,098 .. 2,201)": median, least and most; the first of words."""
+        """A number's median and spread, or the first of words."""
         return str(values[0]) if isinstance(values[0], str) else show(values, self.digits, self.scale)
 
 
@@ -147,7 +147,7 @@ def measure(table, bench, share):
     wanted = table.rounds(bench) if table.rounds else bench.wanted
     for case in table.cases(bench):
         first = case.figures[0]
-        in_words = lambda found: f"{first.text} {first.show([found[first.key]]).split(' (')[0]}"  # noqa: B023, E731
+        in_words = lambda found: f"{first.text} {first.show([found[first.key]])}"  # noqa: B023, E731
         made.cases.append((case, alternate(case.sides, share, wanted, bench.most_seconds, in_words)))
     compared, made.targets = ratio_rows(made.cases)
     parts = [table.words(bench) if table.words else "", made.cases[0][1].in_words() if made.cases else ""]
@@ -195,8 +195,9 @@ def spread(values):
 
 
 def show(values, digits=0, scale=1.0, unit=""):
+    """ "2,137 (2,098 .. 2,201)": median, least and most; of one round its only value."""
     numbers = [f"{value * scale:,.{digits}f}" for value in (statistics.median(values), min(values), max(values))]
-    return f"{numbers[0]}{unit} ({numbers[1]} .. {numbers[2]})"
+    return f"{numbers[0]}{unit}" + (f" ({numbers[1]} .. {numbers[2]})" if len(values) > 1 else "")
 
 
 def ratios(ours, theirs):

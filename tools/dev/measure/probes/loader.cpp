@@ -2,7 +2,7 @@
 // loader_probe CONFIGS BATCHES EXPERIMENT [OVERRIDE...]: pulls the experiment's training batches as fast as they come,
 // without a model. CONFIGS is where experiments lie. Prints its figures as one line of JSON.
 #include "config/compose.h"
-#include "config/experiment.h"
+#include "config/experiment_reader.h"
 #include "data/loader.h"
 #include "plugin_host/plugin_host.h"
 

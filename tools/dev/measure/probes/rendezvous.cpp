@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <barrier>
 #include <csignal>
 #include <thread>
@@ -34,15 +35,26 @@ T hear(int fd) {
   return value;
 }
 
+// What the parent tells the process of the nodes: where its server listens, and how the first node proves that it is its own.
+struct Invitation {
+  int port = 0;
+  std::array<char, 256> leader_key{};
+};
+
 // What one launcher and one of its workers do. Waits at `together` after each part.
 class Node {
  public:
-  Node(int rank, int nodes, Endpoint endpoint) : rank_(rank), nodes_(nodes), endpoint_(std::move(endpoint)) {}
+  Node(int rank, int nodes, const Invitation& invitation)
+      : rank_(rank), nodes_(nodes), endpoint_{"127.0.0.1", invitation.port}, leader_key_(invitation.leader_key.data()) {}
 
   void join() {
     const auto deadline = Connection::Clock::now() + kPatience;
     link_ = std::make_unique<RemoteLink>(Connection::open(endpoint_, kSecret, deadline), 30);
-    link_->join({.host = "node" + std::to_string(rank_), .address = "127.0.0.1", .device = "cpu", .first = rank_ == 0});
+    link_->join({.host = "node" + std::to_string(rank_),
+                 .address = "127.0.0.1",
+                 .device = "cpu",
+                 .first = rank_ == 0,
+                 .leader_key = rank_ == 0 ? leader_key_ : ""});
     while (link_->take_orders().empty()) {
       pollfd polled{link_->fd(), POLLIN, 0};
       ::poll(&polled, 1, -1);
@@ -74,12 +86,13 @@ class Node {
 
   int rank_, nodes_;
   Endpoint endpoint_;
+  std::string leader_key_;
   std::unique_ptr<RemoteLink> link_;
 };
 
 // The second process. Tells its parent after each part, and goes on when it is told to.
 void be_all_nodes(int nodes, int in, int out) {
-  const Endpoint endpoint{"127.0.0.1", hear<int>(in)};
+  const auto invitation = hear<Invitation>(in);
   Stopwatch watch;
   std::barrier together(nodes, [&]() noexcept {
     tell(out, watch.seconds());
@@ -89,7 +102,7 @@ void be_all_nodes(int nodes, int in, int out) {
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < nodes; ++rank) {
     threads.emplace_back([&, rank] {
-      Node node(rank, nodes, endpoint);
+      Node node(rank, nodes, invitation);
       together.arrive_and_wait();
       node.join();
       together.arrive_and_wait();
@@ -121,7 +134,9 @@ nlohmann::json probe_rendezvous(int nodes) {
   plan.secret = kSecret;
   plan.coordinator.min_nodes = plan.coordinator.max_nodes = nodes;
   RendezvousServer server(plan, begin, [](bool, const std::string&) {});
-  tell(to_nodes.write.get(), server.port());
+  Invitation invitation{.port = server.port()};
+  server.leader_key().copy(invitation.leader_key.data(), invitation.leader_key.size() - 1);
+  tell(to_nodes.write.get(), invitation);
   hear<double>(from_nodes.read.get());  // its threads are there
   nlohmann::json figures;
   for (const auto* part : {"join", "store", "end"}) {

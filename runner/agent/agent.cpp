@@ -3,9 +3,9 @@
 
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
-#include "agent/early_signals.h"
 #include "agent/error_file.h"
 #include "agent/run_end.h"
+#include "agent/run_source.h"
 #include "agent/same_experiment.h"
 #include "agent/sidecars.h"
 #include "base/clock.h"
@@ -66,13 +66,15 @@ class Agent {
       log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
                 " restarts this job itself (--max-restarts); ddprun does not");
     require_sidecars(request_.checked.sidecars);
-    auto run = request_.make();
+    // Opened only now that this node listens, so that a failure to shows before the other nodes are kept busy.
+    auto run = open_run(request_.resumed, request_.checked, setup_.placement);
+    request_.early.reset();
     const std::scoped_lock lock(mutex_);
     if (!setup_.standalone()) common_ = common_part(request_.checked);
     run_.emplace(std::move(run));
   }
 
-  Coordinator::Start begin(int world_size, int nodes) {
+  Order begin(int world_size, int nodes) {
     const std::scoped_lock lock(mutex_);
     const auto& experiment = request_.checked.experiment;
     require_a_sample_for_each(experiment.trainer, world_size,
@@ -91,11 +93,11 @@ class Agent {
     note("attempt",
          log::text(world_size, world_size == 1 ? " worker" : " workers", " on ", nodes, nodes == 1 ? " node" : " nodes",
                    checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
-    return {.attempt = attempt_,
-            .run_dir = folder.path().string(),
-            .mark = setup_.standalone() ? "" : folder.leave_mark(),
-            .first_node = setup_.host,
-            .checkpoint = checkpoint.string(),
+    return {.attempt = {.number = attempt_,
+                        .run_dir = folder.path(),
+                        .checkpoint = checkpoint,
+                        .mark = setup_.standalone() ? "" : folder.leave_mark(),
+                        .first_node = setup_.host},
             .experiment = common_};
   }
 
@@ -318,9 +320,9 @@ void tell_engine(const NodeSetup& setup, const NodeResult& node) {
   if (!setup.placement.error_file.empty()) write_error_file(setup.placement.error_file, node.last, node.text);
 }
 
-LaunchPlan plan_of(const NodeSetup& setup, const RunRequest& request, const StartOrder& start) {
-  auto plan = attempt_plan(setup, start);
-  plan.started_at = request.started_at;
+LaunchPlan plan_of(const NodeSetup& setup, const RunRequest& request, const Attempt& attempt) {
+  auto plan = attempt_plan(setup, attempt);
+  plan.place.started_at = request.started_at;
   plan.config = to_yaml(request.checked.experiment.config, /*origins=*/true);
   if (request.checked.experiment.is_range_test() && !plan.stopping.empty()) plan.stopping = "stopping";
   return plan;
@@ -330,7 +332,7 @@ NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequ
                         const std::string& leader_key = {}) {
   auto info = setup.info(true);
   info.leader_key = leader_key;
-  const auto node = run_node(link, info, [&](const StartOrder& start) { return plan_of(setup, request, start); });
+  const auto node = run_node(link, info, [&](const Order& start) { return plan_of(setup, request, start.attempt); });
   tell_engine(setup, node);
   return node;
 }
@@ -398,19 +400,20 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
 // Returns whether this launcher reports to people: one per node, the first of the ranks that an engine starts.
 bool speaks(const NodeSetup& setup) { return !setup.is_rank() || setup.placement.local_rank == 0; }
 
-void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
+void tell_of_joining(const NodeSetup& setup, const Attempt& attempt) {
   if (!speaks(setup)) return;
-  const auto place = setup.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
-                                     : log::text("node ", start.node, " of ", start.nodes);
-  const bool sees = sees_run(start.run_dir, start.mark);
-  log::info("joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
+  const auto place = setup.is_rank() ? log::text("rank ", attempt.first_rank, " of ", attempt.world_size)
+                                     : log::text("node ", attempt.node, " of ", attempt.nodes);
+  const bool sees = sees_run(attempt.run_dir, attempt.mark);
+  log::info("joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " +
+            attempt.run_dir.string() +
             (sees ? ""
-                  : " at " + start.first_node +
+                  : " at " + attempt.first_node +
                         ", which this node does not see; its logs go to a local folder of that path"));
 }
 
-void tell_of_end(const NodeResult& node, const Experiment& experiment, const std::string& run_dir) {
-  if (node.exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir));
+void tell_of_end(const NodeResult& node, const Experiment& experiment, const fs::path& run_dir) {
+  if (node.exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir.string()));
   if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir, experiment.is_range_test());
 }
 
@@ -426,22 +429,25 @@ int join_rendezvous(NodeSetup setup, const RunRequest& request) {
   if (setup.placement.agent_store) find_server(setup);
   RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
                   setup.config.node_timeout_seconds);
-  std::string run_dir;
-  const auto node = run_node(link, setup.info(false), [&](const StartOrder& start) {
-    if (run_dir.empty()) require_same_experiment(start.experiment, common_part(request.checked));
-    if (!knows_the_first) require_expected_places(start, request.checked.experiment, request.run_dir);
+  const auto& experiment = request.checked.experiment;
+  const auto own_folder = request.resumed.empty() ? experiment.run_dir : request.resumed;
+  fs::path run_dir;
+  const auto node = run_node(link, setup.info(false), [&](const Order& order) {
+    const auto& attempt = order.attempt;
+    if (run_dir.empty()) require_same_experiment(order.experiment, common_part(request.checked));
+    if (!knows_the_first) require_expected_places(attempt, experiment, own_folder);
     if (run_dir.empty()) {
-      tell_of_joining(setup, start);
+      tell_of_joining(setup, attempt);
       prepare_data(request.checked);
     }
-    auto plan = plan_of(setup, request, start);
-    if (!sees_run(start.run_dir, start.mark)) make_own_folder(start.run_dir, start.first_node, plan.config);
-    run_dir = start.run_dir;
+    auto plan = plan_of(setup, request, attempt);
+    if (!sees_run(attempt.run_dir, attempt.mark)) make_own_folder(attempt.run_dir, attempt.first_node, plan.config);
+    run_dir = attempt.run_dir;
     return plan;
   });
   tell_engine(setup, node);
   if (!node.text.empty()) node.exit_code == kExitPreempted ? log::info(node.text) : log::error(node.text);
-  if (speaks(setup) && !run_dir.empty() && node.text.empty()) tell_of_end(node, request.checked.experiment, run_dir);
+  if (speaks(setup) && !run_dir.empty() && node.text.empty()) tell_of_end(node, experiment, run_dir);
   return node.exit_code;
 }
 

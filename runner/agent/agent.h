@@ -4,33 +4,25 @@
 #pragma once
 
 #include "agent/checked_experiment.h"
+#include "agent/early_signals.h"
 #include "agent/node_setup.h"
-#include "launch/run_folder.h"
 
 #include <filesystem>
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun {
-
-// A run that is ready for its first attempt under this command.
-struct PreparedRun {
-  RunFolder folder;
-  std::filesystem::path checkpoint;  // to start from if the folder has none; may be empty
-};
 
 // What the command line asks for.
 struct RunRequest {
   const std::vector<std::string>& words;      // the whole command line, kept in the run folder
   const std::vector<std::string>& overrides;  // key=value and the like
   bool carries_plugins = false;               // plugins made by --build go into the run's folder
-  CheckedExperiment& checked;     // its data are prepared by `make` on the first node, by run_agent() on others
-  double started_at = 0;          // steady_seconds() when the command began
-  std::filesystem::path run_dir;  // as the command names it; empty: a new one below outputs/<name>
-  // Creates the run. The first node's agent calls it after it listens, so that a failure shows before the other nodes
-  // are kept busy.
-  std::function<PreparedRun()> make;
+  const CheckedExperiment& checked;
+  double started_at = 0;               // steady_seconds() when the command began
+  std::filesystem::path resumed;       // the folder of the run to go on with; empty: as the experiment says
+  std::optional<EarlySignals>& early;  // handled until the run is open, by the first node's agent
 };
 
 // Returns the program's exit code at the run's end. Throws UserError if the run cannot start.

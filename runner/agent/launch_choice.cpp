@@ -104,6 +104,15 @@ std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, c
          " can take ten times as long as fp32 on this processor, which has no AVX-512; use fp32 where speed matters";
 }
 
+// Limits the spinning of OpenMP's threads, which by default lasts milliseconds at the end of each loop: on a machine
+// that does anything else, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
+Variables thread_variables(const LaunchChoice& launch) {
+  Variables variables{{"OMP_NUM_THREADS", std::to_string(launch.threads)}};
+  const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
+  if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
+  return variables;
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -160,18 +169,16 @@ std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size
                    " samples, too few to keep it busy. To set the batch per GPU, use trainer.batch_per_worker");
 }
 
-WorkerPlace node_place(const LaunchChoice& launch) {
-  return {
-      .shared_gpus = static_cast<int>(launch.shared), .gpus = static_cast<int>(launch.gpus), .device = launch.device};
-}
-
-// Limits the spinning of OpenMP's threads, which by default lasts milliseconds at the end of each loop: on a machine
-// that does anything else, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
-Variables thread_variables(const LaunchChoice& launch) {
-  Variables variables{{"OMP_NUM_THREADS", std::to_string(launch.threads)}};
-  const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
-  if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
-  return variables;
+LaunchPlan node_plan(const LaunchChoice& launch) {
+  const auto workers = static_cast<int>(launch.workers);
+  return {.command = {own_program().string(), "worker"},
+          .environment = thread_variables(launch),
+          .place = {.attempt = {.world_size = workers},
+                    .local_world_size = workers,
+                    .device = launch.device,
+                    .gpus = static_cast<int>(launch.gpus)},
+          .workers = workers,
+          .shared_gpus = static_cast<int>(launch.shared)};
 }
 
 }  // namespace ddprun

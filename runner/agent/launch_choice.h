@@ -5,11 +5,10 @@
 #include "agent/machine.h"
 #include "comm/device_backend.h"
 #include "config/experiment.h"
-#include "launch/worker_process.h"
+#include "launch/launcher.h"
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -48,9 +47,7 @@ std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer
 // Returns a warning if so many workers have few samples each; else an empty text.
 std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size);
 
-// Returns what all workers of a node are told of the choice.
-WorkerPlace node_place(const LaunchChoice& launch);
-// Returns the environment variables that pass it to their libraries.
-Variables thread_variables(const LaunchChoice& launch);
+// Returns how to start this node's workers, if they are all of the run.
+LaunchPlan node_plan(const LaunchChoice& launch);
 
 }  // namespace ddprun

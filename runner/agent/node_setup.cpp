@@ -194,40 +194,34 @@ std::vector<std::string> warnings_of_openness(const NodeSetup& setup) {
   return warnings;
 }
 
-LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
-  LaunchPlan plan{.command = {own_program().string(), "worker"},
-                  .environment = thread_variables(setup.launch),
-                  .place = node_place(setup.launch),
-                  .run_dir = start.run_dir,
-                  .workers = static_cast<int>(setup.launch.workers),
-                  .first_rank = start.first_rank,
-                  .world_size = start.world_size,
-                  .attempt = start.attempt,
-                  .grace_seconds = setup.config.grace_seconds,
-                  .hang_seconds = setup.config.hang_seconds,
-                  .timeout_seconds = setup.config.timeout_seconds,
-                  .plugins = setup.plugins};
+LaunchPlan attempt_plan(const NodeSetup& setup, const Attempt& attempt) {
+  auto plan = node_plan(setup.launch);
+  auto& place = plan.place;
+  place.attempt = attempt;
+  place.machines = attempt.nodes;
+  plan.grace_seconds = setup.config.grace_seconds;
+  plan.hang_seconds = setup.config.hang_seconds;
+  plan.timeout_seconds = setup.config.timeout_seconds;
+  plan.plugins = setup.plugins;
   const bool on_gpu = setup.launch.device == Device::kGpu;
   plan.device = word_of(setup.launch.device);
-  if (start.world_size > 1) plan.device += " over " + setup.config.exchange(on_gpu);
+  if (attempt.world_size > 1) plan.device += " over " + setup.config.exchange(on_gpu);
   if (setup.placement.ends_at > 0 && setup.config.end_margin_seconds > 0)
     plan.ends_at = setup.placement.ends_at - setup.config.end_margin_seconds;
-  auto& environment = plan.environment;
-  plan.place.checkpoint = start.checkpoint;
   if (setup.is_rank()) {
-    plan.local_rank = setup.placement.local_rank;
-    plan.local_world_size = setup.placement.local_world_size;
-    environment.emplace_back("TERM", "dumb");   // output of an engine's ranks ends in its log: no bar, no colours
-    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher reports it
-    if (setup.gpu) plan.place.gpu = *setup.gpu;
+    place.local_rank = setup.placement.local_rank;
+    place.local_world_size = setup.placement.local_world_size;
+    place.machines = attempt.world_size / place.local_world_size;
+    plan.environment.emplace_back("TERM", "dumb");  // output of an engine's ranks ends in its log: no bar, no colours
+    if (attempt.node > 0) plan.stopping.clear();    // rank 0's launcher reports it
+    if (setup.gpu) place.gpu = *setup.gpu;
   }
-  if (on_gpu) add_flight_recorder(environment, start.run_dir);
+  if (on_gpu) add_flight_recorder(plan.environment, attempt.run_dir);
   if (setup.standalone()) return plan;
   plan.host = setup.host;
-  plan.store = StorePlace{setup.endpoint, attempt_prefix(start.attempt)}.text();
-  plan.place.address = setup.address;
-  plan.place.nodes = setup.is_rank() ? start.world_size / setup.placement.local_world_size : start.nodes;
-  for (auto& variable : secret_variables(setup.secret)) environment.push_back(std::move(variable));
+  place.store = StorePlace{setup.endpoint, attempt_prefix(attempt.number)}.text();
+  place.address = setup.address;
+  for (auto& variable : secret_variables(setup.secret)) plan.environment.push_back(std::move(variable));
   return plan;
 }
 

@@ -50,6 +50,6 @@ void find_end_of_job(NodeSetup& setup, const Environment& environment = process_
 std::vector<std::string> warnings_of_openness(const NodeSetup& setup);
 
 // Returns how to start this node's workers for an attempt.
-LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start);
+LaunchPlan attempt_plan(const NodeSetup& setup, const Attempt& attempt);
 
 }  // namespace ddprun

@@ -83,21 +83,21 @@ void require_same_experiment(const Parts& first_nodes, const Parts& own) {
   throw UserError("the first node trains another experiment: " + text + ". Start all nodes with the same command");
 }
 
-void require_expected_places(const StartOrder& start, const Experiment& experiment, const fs::path& run_dir) {
+void require_expected_places(const Attempt& attempt, const Experiment& experiment, const fs::path& run_dir) {
   const auto expected = run_dir.empty() ? fs::path("outputs") / experiment.name : run_dir;
   const bool there =
-      run_dir.empty() ? lies_in(start.run_dir, expected) : whole_path(start.run_dir) == whole_path(expected);
+      run_dir.empty() ? lies_in(attempt.run_dir, expected) : whole_path(attempt.run_dir) == whole_path(expected);
   if (!there)
-    throw UserError("the first node says that the run's folder is " + start.run_dir +
+    throw UserError("the first node says that the run's folder is " + attempt.run_dir.string() +
                     ", but by this node's command it is " + (run_dir.empty() ? "one in " : "") +
                     fs::absolute(expected).lexically_normal().string() +
                     ". Give all nodes the same run.dir=FOLDER, or a token (docs/security.md), which proves who the "
                     "first node is");
   const auto& asked = experiment.checkpoint;
-  const bool own_checkpoint = start.checkpoint.empty() || lies_in(start.checkpoint, start.run_dir) ||
-                              (asked.resume == Resume::kFrom && lies_in(start.checkpoint, asked.resume_from));
+  const bool own_checkpoint = attempt.checkpoint.empty() || lies_in(attempt.checkpoint, attempt.run_dir) ||
+                              (asked.resume == Resume::kFrom && lies_in(attempt.checkpoint, asked.resume_from));
   if (!own_checkpoint)
-    throw UserError("the first node says that the run resumes from " + start.checkpoint +
+    throw UserError("the first node says that the run resumes from " + attempt.checkpoint.string() +
                     ", which is neither in the run's folder nor what checkpoint.resume names here");
 }
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/checked_experiment.h"
-#include "rendezvous/node_messages.h"
+#include "launch/attempt.h"
 
 #include <filesystem>
 #include <map>
@@ -24,7 +24,7 @@ void require_same_experiment(const std::map<std::string, std::string>& first_nod
 
 // Checks the run's folder and checkpoint if no token proves who the first node is: they must lie where this node's own
 // command has them. `run_dir` is the folder that it names; empty: one below outputs/<name>. Throws UserError.
-void require_expected_places(const StartOrder& start, const Experiment& experiment,
+void require_expected_places(const Attempt& attempt, const Experiment& experiment,
                              const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/private_folder.h"
-#include "base/program.h"
 #include "base/run_files.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
@@ -147,18 +146,15 @@ struct Outcome {
   Json result;  // rank 0's, if the exit code is 0
 };
 
-Outcome run_workers(const Inference& inference, WorkerPlace place) {
+Outcome run_workers(const Inference& inference, LaunchPlan plan) {
   const PrivateFolder folder;
-  replace_file(folder.path() / "config.yaml", to_yaml(inference.checked.experiment.config, /*origins=*/true));
-  place.checkpoint = inference.checkpoint.path;
-  const auto launched = launch_workers({.command = {own_program().string(), "worker"},
-                                        .environment = thread_variables(inference.launch),
-                                        .place = std::move(place),
-                                        .run_dir = folder.path(),
-                                        .workers = static_cast<int>(inference.launch.workers),
-                                        .started_at = steady_seconds(),
-                                        .stopping = "stopping",
-                                        .plugins = plugin_places(inference.checked.experiment)});
+  plan.place.attempt.run_dir = folder.path();
+  plan.place.attempt.checkpoint = inference.checkpoint.path;
+  plan.place.started_at = steady_seconds();
+  plan.config = to_yaml(inference.checked.experiment.config, /*origins=*/true);
+  plan.stopping = "stopping";
+  plan.plugins = plugin_places(inference.checked.experiment);
+  const auto launched = launch_workers(plan);
   Outcome outcome{.exit_code = launched.exit_code};
   if (launched.exit_code == kExitDone) {
     outcome.result = Json::parse(std::ifstream(folder.path() / kInferenceResult));
@@ -202,9 +198,9 @@ void print_metrics(const Inference& inference, const Json& result) {
 
 int evaluate(const Arguments& arguments) {
   const auto inference = prepare_inference(arguments);
-  auto place = node_place(inference.launch);
-  place.task = Task::kEvaluate;
-  const auto outcome = run_workers(inference, std::move(place));
+  auto plan = node_plan(inference.launch);
+  plan.place.task = Task::kEvaluate;
+  const auto outcome = run_workers(inference, std::move(plan));
   if (outcome.exit_code != kExitDone) return outcome.exit_code;
   if (!arguments.json) {
     print_metrics(inference, outcome.result);
@@ -227,16 +223,16 @@ int predict(const Arguments& arguments) {
   NewFile file(arguments.out);
   const auto inputs = input_files(arguments.inputs);
   const auto inference = prepare_inference(arguments);
-  auto place = node_place(inference.launch);
-  place.task = Task::kPredict;
-  place.split = arguments.split;
-  place.out = file.temporary();
+  auto plan = node_plan(inference.launch);
+  plan.place.task = Task::kPredict;
+  plan.place.split = arguments.split;
+  plan.place.out = file.temporary();
   const PrivateFolder folder;
   if (!inputs.empty()) {
-    place.inputs = folder.path() / "inputs";
-    write_inputs(place.inputs, inputs);
+    plan.place.inputs = folder.path() / "inputs";
+    write_inputs(plan.place.inputs, inputs);
   }
-  const auto outcome = run_workers(inference, std::move(place));
+  const auto outcome = run_workers(inference, std::move(plan));
   if (outcome.exit_code != kExitDone) return outcome.exit_code;
   file.keep();
   const auto& result = outcome.result;

@@ -107,7 +107,7 @@ void wait_for_answers(const std::vector<const WorkerHandle*>& asked) {
 
 std::string describe(const ProbeAnswer& probe_answer, const LaunchPlan& plan) {
   if (probe_answer.name.empty()) return "";
-  const bool alone = (plan.world_size > 0 ? plan.world_size : plan.workers) == 1;
+  const bool alone = plan.place.attempt.world_size == 1;
   if (probe_answer.waits()) return (alone ? "waits for " : "waits for the others: ") + probe_answer.name;
   return "in " + probe_answer.name + "() of " + plan.place_of(probe_answer.section);
 }

@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/line_folder.h"
+#include "base/log.h"
 #include "base/private_folder.h"
+#include "base/program.h"
 #include "base/terminal.h"
 #include "launch/hang_report.h"
 #include "launch/orphans.h"
@@ -21,6 +23,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 
@@ -36,24 +39,27 @@ constexpr std::chrono::seconds kBetweenLooks{1};         // between checks of th
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 fs::path make_logs_folder(const LaunchPlan& plan) {
-  const fs::path folder = plan.run_dir / "logs";
+  const fs::path folder = plan.place.attempt.run_dir / "logs";
   make_folder(folder);
   return folder;
 }
 
-// The file is not the user's own, so its failure is ours to report.
-void write_config(const fs::path& file, const std::string& config) try {
-  replace_file(file, config);
-} catch (const UserError& error) {
+// The files are not the user's own, so their failure is ours to report.
+void write_ours(const std::function<void()>& write) try { write(); } catch (const UserError& error) {
   throw std::runtime_error(std::string(error.what()) +
                            "; TMPDIR names the folder of the files that workers and their launcher exchange");
 }
 
-// One attempt, from the first fork to the last reaped worker.
-class Attempt {
+std::string describe(const WorkerPlace& place, const std::string& device) {
+  return log::text("attempt ", place.attempt.number, ": rank ", place.rank, " of ", place.attempt.world_size,
+                   ", local rank ", place.local_rank, " of ", place.local_world_size, " on ", host_name(), ", ",
+                   device);
+}
+
+// One attempt on this node, from the first fork to the last reaped worker.
+class Launch {
  public:
-  Attempt(const LaunchPlan& plan, LaunchObserver* observer)
-      : plan_(plan), observer_(observer), logs_(make_logs_folder(plan)) {
+  Launch(const LaunchPlan& plan, Orders* orders) : plan_(plan), orders_(orders), logs_(make_logs_folder(plan)) {
     const double left = plan.ends_at - wall_seconds();
     if (left > 0) stop_at_ = Clock::now() + seconds(left);
   }
@@ -71,7 +77,7 @@ class Attempt {
   void look();
   void watch_for_hangs();
   void look_for_the_cause();
-  void poll_requests();
+  void obey();
   bool any_running() const;
   fs::path failure_file(int rank) const;
   std::optional<WorkerFailure> failure_of(int rank) const;
@@ -79,7 +85,7 @@ class Attempt {
   AttemptEnd end(FailureKind kind, const std::string& problem);
 
   const LaunchPlan& plan_;
-  LaunchObserver* observer_;
+  Orders* orders_;
   fs::path logs_;
   Adoption adoption_;
   SignalInbox inbox_;
@@ -100,7 +106,7 @@ class Attempt {
   Time give_up_at_ = Time::max();                             // when to stop waiting after SIGKILL
 };
 
-AttemptEnd Attempt::run() {
+AttemptEnd Launch::run() {
   try {
     start_workers();
   } catch (const UserError&) {
@@ -113,7 +119,7 @@ AttemptEnd Attempt::run() {
     for (const int signal : inbox_.take()) {
       if (signal != SIGCHLD) on_signal(signal);
     }
-    poll_requests();
+    obey();
     for (const auto& worker : workers_) worker->drain();
     reap();
     keep_deadlines();
@@ -133,36 +139,37 @@ AttemptEnd Attempt::run() {
   return end();
 }
 
-void Attempt::start_workers() {
+void Launch::start_workers() {
   const auto show = [this](int rank, std::string_view line) { folder_.add(rank, line, Clock::now()); };
   const auto warn = [this](const std::string& text) { terminal_.line("ddprun: warning: " + text); };
-  const auto config = private_folder_.path() / "config.yaml";
-  const auto store = plan_.store.empty() ? (private_folder_.path() / "store").string() : plan_.store;
+  const auto& folder = private_folder_.path();
   for (int index = 0; index < plan_.workers; ++index) {
-    const int rank = plan_.first_rank + index;
-    const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
-    workers_.push_back(std::make_unique<WorkerHandle>(rank, log, show, warn));
-    if (index == 0 && !plan_.config.empty()) write_config(config, plan_.config);
-    auto place = worker_place(plan_, index);
-    place.store = store;
-    place.heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
-    place.probe_answer = private_folder_.path() / ("probe_" + std::to_string(rank));
-    place.failure = failure_file(rank);
-    if (!plan_.config.empty()) place.config = config;
+    auto place = plan_.worker(index);
+    const auto rank = std::to_string(place.rank);
+    place.config = folder / "config.yaml";
+    place.heartbeat = folder / ("heartbeat_" + rank);
+    place.probe_answer = folder / ("probe_" + rank);
+    place.failure = failure_file(place.rank);
+    if (place.store.empty()) place.store = folder / "store";
+    workers_.push_back(std::make_unique<WorkerHandle>(place.rank, logs_ / ("rank_" + rank + ".log"), show, warn));
+    const auto file = folder / ("worker_" + rank + ".json");
+    if (index == 0) write_ours([&] { replace_file(place.config, plan_.config); });
+    write_ours([&] { write_place(file, place); });
     workers_.back()->watch(place.heartbeat, place.probe_answer);
-    workers_.back()->start(place_text(plan_, index), plan_.command, worker_environment(plan_, place));
+    workers_.back()->start(describe(place, plan_.device), plan_.command,
+                           worker_environment(plan_.environment, place, file));
   }
 }
 
-void Attempt::wait_for_something() {
+void Launch::wait_for_something() {
   std::vector<pollfd> polled{{inbox_.fd(), POLLIN, 0}};
-  if (observer_ && observer_->fd() >= 0) polled.push_back({observer_->fd(), POLLIN, 0});
+  if (orders_ && orders_->fd() >= 0) polled.push_back({orders_->fd(), POLLIN, 0});
   if (terminal_.waiting()) polled.push_back({terminal_.fd(), POLLOUT, 0});
   for (const auto& worker : workers_) {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
   }
   const Time look_again = plan_.hang_seconds > 0 ? looked_at_ + kBetweenLooks : Time::max();
-  const Time ask_again = observer_ ? Clock::now() + observer_->ask_within() : Time::max();
+  const Time ask_again = orders_ ? Clock::now() + orders_->ask_within() : Time::max();
   const Time next =
       std::min({stop_at_, kill_at_, give_up_at_, look_again, ask_again, folder_.due().value_or(Time::max())});
   int timeout_ms = -1;
@@ -174,7 +181,7 @@ void Attempt::wait_for_something() {
 }
 
 // Reaps all that have ended before signalling any, so that a worker's own death is not taken for the launcher's doing.
-void Attempt::reap() {
+void Launch::reap() {
   bool failed = false, preempted = false;
   for (const auto& worker : workers_) {
     worker->reap();
@@ -185,7 +192,7 @@ void Attempt::reap() {
     return std::ranges::any_of(workers_, [child](const auto& worker) { return worker->is(child); });
   });
   if (failed && !std::exchange(failing_, true)) {
-    if (observer_) observer_->failing();
+    if (orders_) orders_->failing();
     look_for_the_cause();
     ask_to_stop(plan_.failure_grace_seconds);
   }
@@ -193,7 +200,7 @@ void Attempt::reap() {
     kill_at_ = std::min(kill_at_, Clock::now() + seconds(plan_.grace_seconds));
 }
 
-void Attempt::on_signal(int signal) {
+void Launch::on_signal(int signal) {
   const Time now = Clock::now();
   if (signal == SIGTSTP) return pause();
   if (stop_signal_ == 0) {
@@ -208,42 +215,39 @@ void Attempt::on_signal(int signal) {
   } else {
     return;
   }
-  if (observer_) observer_->signalled(signal, at_once_);
+  if (orders_) orders_->signalled(signal, at_once_);
 }
 
 // Handles what other nodes want of this one.
-void Attempt::poll_requests() {
-  if (!observer_) return;
-  switch (observer_->take_request()) {
-    case LaunchObserver::Request::kNone: break;
-    case LaunchObserver::Request::kStop: ask_to_stop(plan_.grace_seconds); break;
-    case LaunchObserver::Request::kAbort:
-      if (!std::exchange(failing_, true)) look_for_the_cause();
-      ask_to_stop(plan_.failure_grace_seconds);
-      break;
-    case LaunchObserver::Request::kKill: kill_all(); break;
-  }
+void Launch::obey() {
+  if (!orders_) return;
+  const auto order = orders_->take();
+  if (!order) return;
+  if (*order == Order::Kind::kKill) return kill_all();
+  if (*order == Order::Kind::kStop) return ask_to_stop(plan_.grace_seconds);
+  if (!std::exchange(failing_, true)) look_for_the_cause();
+  ask_to_stop(plan_.failure_grace_seconds);
 }
 
 // Ctrl-Z: a terminal stops only its own process group, and the workers have groups of their own.
-void Attempt::pause() {
+void Launch::pause() {
   for (const auto& worker : workers_) worker->pause();
   ::raise(SIGSTOP);  // returns after the shell's fg or bg
   for (const auto& worker : workers_) worker->go_on();
 }
 
-void Attempt::ask_to_stop(double grace_seconds) {
+void Launch::ask_to_stop(double grace_seconds) {
   for (const auto& worker : workers_) worker->send(SIGTERM);
   kill_at_ = std::min(kill_at_, Clock::now() + seconds(grace_seconds));
 }
 
-void Attempt::kill_all() {
+void Launch::kill_all() {
   for (const auto& worker : workers_) worker->send(SIGKILL);
   kill_at_ = Time::max();
   give_up_at_ = std::min(give_up_at_, Clock::now() + kStuckAfterKill);
 }
 
-void Attempt::keep_deadlines() {
+void Launch::keep_deadlines() {
   const auto now = Clock::now();
   if (now >= stop_at_) {
     stop_at_ = Time::max();
@@ -254,7 +258,7 @@ void Attempt::keep_deadlines() {
 }
 
 // If this process itself was stopped (Ctrl-Z, a suspended machine), the time of hangs starts anew.
-void Attempt::look() {
+void Launch::look() {
   const Time now = Clock::now();
   if (plan_.hang_seconds <= 0 || now < looked_at_ + kBetweenLooks) return;
   if (now - std::exchange(looked_at_, now) > 5 * kBetweenLooks) awake_since_ = now;
@@ -263,40 +267,40 @@ void Attempt::look() {
 }
 
 // A worker moves at every step. One that does not keeps all others waiting in their collectives, possibly forever.
-void Attempt::watch_for_hangs() {
+void Launch::watch_for_hangs() {
   hung_ = any_stalled(workers_, awake_since_, plan_.hang_seconds, /*also_starting=*/false);
   if (!hung_) return;
   note_stalls(workers_, plan_, awake_since_);
   failing_ = true;
-  if (observer_) observer_->failing();
+  if (orders_) orders_->failing();
   ask_to_stop(plan_.failure_grace_seconds);
 }
 
 // Looks for the cause of a failure here or at another node: if a collective timed out, a worker that it waited for is
 // stalled.
-void Attempt::look_for_the_cause() {
+void Launch::look_for_the_cause() {
   hung_ = plan_.timeout_seconds > 0 &&
           any_stalled(workers_, awake_since_, plan_.timeout_seconds / 2, /*also_starting=*/true);
   note_stalls(workers_, plan_, awake_since_);
 }
 
-bool Attempt::any_running() const {
+bool Launch::any_running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->running(); });
 }
 
-fs::path Attempt::failure_file(int rank) const {
+fs::path Launch::failure_file(int rank) const {
   return private_folder_.path() / ("failure_" + std::to_string(rank) + ".json");
 }
 
 // Returns the failure, with the plugin's place in the experiment if it came from one.
-std::optional<WorkerFailure> Attempt::failure_of(int rank) const {
+std::optional<WorkerFailure> Launch::failure_of(int rank) const {
   auto failure = read_failure(failure_file(rank));
   if (failure && !failure->section.empty())
     failure->message = plan_.place_of(failure->section) + ": " + failure->message;
   return failure;
 }
 
-AttemptEnd Attempt::end() {
+AttemptEnd Launch::end() {
   AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_, .hung = hung_};
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
@@ -310,7 +314,7 @@ AttemptEnd Attempt::end() {
 }
 
 // Ends the attempt for a problem of the launcher's own, which is reported as that of the last worker.
-AttemptEnd Attempt::end(FailureKind kind, const std::string& problem) {
+AttemptEnd Launch::end(FailureKind kind, const std::string& problem) {
   auto end = this->end();
   auto& culprit = end.workers.back();
   culprit.signal = 0;
@@ -326,8 +330,17 @@ std::string LaunchPlan::place_of(const std::string& section) const {
   return found == plugins.end() ? section : found->second;
 }
 
-LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Attempt(plan, nullptr).run()); }
+WorkerPlace LaunchPlan::worker(int index) const {
+  auto worker = place;
+  worker.attempt.run_dir = fs::absolute(place.attempt.run_dir);
+  worker.rank = place.attempt.first_rank + index;
+  worker.local_rank += index;
+  if (place.gpu < 0) worker.gpu = shared_gpus > 0 ? worker.local_rank % shared_gpus : worker.local_rank;
+  return worker;
+}
 
-AttemptEnd run_attempt(const LaunchPlan& plan, LaunchObserver& observer) { return Attempt(plan, &observer).run(); }
+LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Launch(plan, nullptr).run()); }
+
+AttemptEnd run_attempt(const LaunchPlan& plan, Orders& orders) { return Launch(plan, &orders).run(); }
 
 }  // namespace ddprun

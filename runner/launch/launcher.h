@@ -6,11 +6,9 @@
 #include "launch/worker_process.h"
 
 #include <chrono>
-#include <filesystem>
-#include <functional>
 #include <map>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -18,19 +16,12 @@ namespace ddprun {
 struct LaunchPlan {
   std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments
   Variables environment;             // added to the launcher's own
-  WorkerPlace place;                 // what all workers are told besides what is below
-  std::string config;                // the workers' experiment as YAML; empty: <run_dir>/config.yaml
-  std::filesystem::path run_dir;     // logs go to <run_dir>/logs/rank_<N>.log
+  WorkerPlace place;                 // of the first worker, but for the files; the others have the next ranks
+  std::string config;                // the workers' experiment as YAML
   int workers = 1;                   // on this node
-  int first_rank = 0;                // the first of this node's consecutive ranks
-  int world_size = 0;                // 0: there are only this node's workers
-  int local_rank = 0;                // of the first
-  int local_world_size = 0;          // 0: `workers`
+  int shared_gpus = 0;               // that the workers share; 0: each worker has its own
   std::string host;                  // name of this node, for reports; empty if it is the only one
   std::string device;                // for the ranks' logs: "cpu", "cuda over nccl"
-  std::string store;                 // where the ranks meet; empty: a file on this machine
-  int attempt = 0;
-  double started_at = 0;  // steady_seconds() when the command began
   std::string stopping = "stopping: saving a checkpoint at the end of this step";  // on a signal; may be empty
   double ends_at = 0;          // seconds since 1970 when the run is saved and ended, as by SIGUSR1; 0, or past: never
   double grace_seconds = 30;   // from SIGTERM to SIGKILL when the user stops the run
@@ -40,20 +31,19 @@ struct LaunchPlan {
   std::map<std::string, std::string> plugins;  // places of the plugins by their sections in the experiment, for reports
 
   std::string place_of(const std::string& section) const;  // the section's name if the place is unknown
+  WorkerPlace worker(int index) const;                     // that worker's place, but for the files
 };
 
 // How one node of several exchanges news with the others while its workers run. Called from the thread of
-// launch_workers().
-class LaunchObserver {
+// run_attempt().
+class Orders {
  public:
-  enum class Request { kNone, kStop, kAbort, kKill };  // later ones take precedence
-
-  virtual ~LaunchObserver() = default;
+  virtual ~Orders() = default;
   virtual int fd() const = 0;                                // readable when there may be news; -1: there is none
-  virtual std::chrono::milliseconds ask_within() const = 0;  // how often take_request() must be called at least
-  virtual Request take_request() = 0;
-  virtual void failing() = 0;                            // the first worker of this node failed
-  virtual void signalled(int signal, bool at_once) = 0;  // the signal came to this launcher
+  virtual std::chrono::milliseconds ask_within() const = 0;  // how often take() must be called at least
+  virtual std::optional<Order::Kind> take() = 0;             // kStop, kAbort or kKill
+  virtual void failing() = 0;                                // the first worker of this node failed
+  virtual void signalled(int signal, bool at_once) = 0;      // the signal came to this launcher
 };
 
 // Runs this node's workers to their end. None outlives this call, nor the launcher itself: the kernel kills them if the
@@ -74,6 +64,6 @@ LaunchResult launch_workers(const LaunchPlan& plan);
 
 // Runs the workers of one node of several, or one attempt of several. Returns how they ended, to be judged together
 // with the other nodes'.
-AttemptEnd run_attempt(const LaunchPlan& plan, LaunchObserver& observer);
+AttemptEnd run_attempt(const LaunchPlan& plan, Orders& orders);
 
 }  // namespace ddprun

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The contract between the launcher and the workers that it starts: environment variables in, exit codes and a failure
-// file out. Names that torchrun has too are torchrun's.
+// The contract between the launcher and the workers that it starts: a file with the worker's place in, exit codes and a
+// failure file out.
 #pragma once
 
 #include "base/words.h"
+#include "launch/attempt.h"
 
 #include <array>
 #include <csignal>
@@ -14,8 +15,6 @@
 #include <vector>
 
 namespace ddprun {
-
-struct LaunchPlan;
 
 // Exit codes of workers and of ddprun itself.
 enum ExitCode : int {
@@ -39,42 +38,40 @@ struct WordsOf<Task> {
   static constexpr auto kAll = std::to_array<std::string_view>({"train", "evaluate", "predict"});
 };
 
-inline constexpr auto kStoreVariable = "DDPRUN_STORE";
-
-// A worker's place, as RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables. Whoever plans an
-// attempt fills in what is the same for all workers, the launcher each one's ranks and files.
+// A worker's place in the attempt, and the files that it shares with its launcher.
 struct WorkerPlace {
-  int rank = 0;
-  int world_size = 1;
-  int local_rank = 0;
-  int local_world_size = 1;
-  int nodes = 1;                       // DDPRUN_NODES
-  int gpu = -1;                        // DDPRUN_GPU; -1, before it is read: the local rank, modulo shared_gpus
-  int shared_gpus = 0;                 // DDPRUN_SHARED_GPUS: that more workers share; 0: each worker has its own
-  int gpus = 1;                        // DDPRUN_GPUS: used by this process; all with trainer.strategy dp; 0 on the CPU
-  int attempt = 0;                     // DDPRUN_ATTEMPT
-  std::filesystem::path run_dir;       // DDPRUN_RUN_DIR
-  std::filesystem::path config;        // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
-  std::string store;                   // DDPRUN_STORE: where the ranks meet (comm/stores.h)
-  std::string address;                 // DDPRUN_ADDRESS: where other ranks reach this machine; loopback if all are here
-  std::filesystem::path heartbeat;     // DDPRUN_HEARTBEAT: the file to beat in; may be empty
-  std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_handle.h); may be empty
-  std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
-  Device device = Device::kCpu;        // DDPRUN_DEVICE: not kAuto
-  std::string checkpoint;    // DDPRUN_CHECKPOINT: the verified one to continue from, or to use; empty: a run begins
-  Task task = Task::kTrain;  // DDPRUN_TASK
-  std::string split, out;    // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
-  std::string inputs;        // DDPRUN_INPUTS: a list of new files to predict in place of a split; may be empty
-  double started_at = 0;     // DDPRUN_STARTED_AT: steady_seconds() when the command began
+  Attempt attempt;
+  int rank = 0, local_rank = 0, local_world_size = 1;
+  int machines = 1;                    // in the world: fewer than its nodes where an engine has started each rank
+  Device device = Device::kCpu;        // not kAuto
+  int gpu = -1;                        // -1, in a plan: the local rank, modulo the GPUs that the workers share
+  int gpus = 1;                        // used by this process; all with trainer.strategy dp; 0 on the CPU
+  std::string store;                   // where the ranks meet (comm/stores.h); empty, in a plan: a file on this machine
+  std::string address = "127.0.0.1";   // where other ranks reach this machine; loopback if all are here
+  std::filesystem::path config;        // the experiment
+  std::filesystem::path heartbeat;     // the file to beat in; may be empty
+  std::filesystem::path probe_answer;  // the file to answer in (launch/worker_handle.h); may be empty
+  std::filesystem::path failure;       // the file to report a failure in; may be empty
+  Task task = Task::kTrain;
+  std::string split, out;  // to predict which split, into which CSV file
+  std::string inputs;      // a list of new files to predict in place of a split; may be empty
+  double started_at = 0;   // steady_seconds() when the command began
 };
 
-// Throws UserError naming the variable that is missing or malformed.
-WorkerPlace read_worker_place();
+// Writes the place to a file of the run's private folder; its workers find it by the variable DDPRUN_PLACE. Throws
+// UserError if it cannot be written.
+void write_place(const std::filesystem::path& file, const WorkerPlace& place);
+
+// Returns this process's place. Throws UserError if there is no such file, or it is damaged.
+WorkerPlace read_place();
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// What read_worker_place() reads; without the texts that are empty.
-Variables to_environment(const WorkerPlace& place);
+// Returns "NAME=value" for a worker: the launcher's own environment, what is `added` to it, for libraries, plugins and
+// who looks for a run's processes the ranks by torchrun's names, the run and the attempt, and the file with its place;
+// later ones win.
+std::vector<std::string> worker_environment(const Variables& added, const WorkerPlace& place,
+                                            const std::filesystem::path& file);
 
 // A worker starts with these blocked: one that arrives while it is loading waits until it is ready.
 inline constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
@@ -110,15 +107,5 @@ struct WorkerFailure {
 bool write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
 // Returns nothing if there is no such file, or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);
-
-// The place of the plan's worker number `index`, but for its files and where the ranks meet.
-WorkerPlace worker_place(const LaunchPlan& plan, int index);
-
-// Returns "NAME=value" for a worker: the launcher's own environment, the plan's additions, and the worker's place;
-// later ones win.
-std::vector<std::string> worker_environment(const LaunchPlan& plan, const WorkerPlace& place);
-
-// Describes that worker, for its log.
-std::string place_text(const LaunchPlan& plan, int index);
 
 }  // namespace ddprun

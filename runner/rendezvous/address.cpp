@@ -2,7 +2,6 @@
 #include "rendezvous/address.h"
 
 #include "base/spawn.h"
-#include "launch/worker_process.h"
 
 #include <ddprun/error.h>
 
@@ -130,7 +129,7 @@ std::optional<StorePlace> parse_store_place(const std::string& text) {
   const auto slash = text.find('/', kScheme.size());
   if (slash == text.npos) return std::nullopt;
   const auto where = text.substr(kScheme.size(), slash - kScheme.size());
-  return StorePlace{parse_endpoint({kStoreVariable, where}, 0), text.substr(slash + 1)};
+  return StorePlace{parse_endpoint({"store", where}, 0), text.substr(slash + 1)};
 }
 
 Secret secret_from_environment() { return {.id = variable(kId), .token = variable(kToken)}; }

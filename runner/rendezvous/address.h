@@ -39,8 +39,8 @@ struct SocketAddress {
 // Returns addresses in the order to try. Throws UserError for an unknown host.
 std::vector<SocketAddress> resolve(const Endpoint& endpoint, int socket_type);
 
-// The meeting place of the ranks of an attempt, as given to a worker: DDPRUN_STORE, with DDPRUN_RENDEZVOUS_ID and
-// DDPRUN_TOKEN.
+// The meeting place of the ranks of an attempt, as given to a worker: WorkerPlace::store, with the variables
+// DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN.
 struct StorePlace {
   Endpoint endpoint;
   std::string prefix;  // of the attempt's keys

@@ -239,23 +239,18 @@ void Coordinator::start() try {
     node->place = nodes++;
     node->first_rank = std::exchange(world_size, world_size + node->info.workers);
   }
-  const auto start = begin_(world_size, nodes);
+  auto start = begin_(world_size, nodes);
+  start.kind = Order::Kind::kStart;
+  start.attempt.nodes = nodes;
+  start.attempt.world_size = world_size;
   begun_ = true;
-  attempt_ = start.attempt;
+  attempt_ = start.attempt.number;
   if (nodes > 1) notify_(false, log::text("starting ", world_size, " workers: ", workers_by_host(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
-    send_order(id, {.kind = Order::Kind::kStart,
-                    .start = {.attempt = start.attempt,
-                              .run_dir = start.run_dir,
-                              .mark = start.mark,
-                              .first_node = start.first_node,
-                              .checkpoint = start.checkpoint,
-                              .node = node.place,
-                              .nodes = nodes,
-                              .first_rank = node.first_rank,
-                              .world_size = world_size,
-                              .experiment = start.experiment}});
+    start.attempt.node = node.place;
+    start.attempt.first_rank = node.first_rank;
+    send_order(id, start);
   }
   phase_ = Phase::kRunning;
 } catch (const UserError& error) {

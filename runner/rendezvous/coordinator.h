@@ -37,13 +37,9 @@ struct CoordinatorPlan {
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  struct Start {
-    int attempt = 0;
-    std::string run_dir, mark, first_node, checkpoint;  // as in StartOrder
-    std::map<std::string, std::string> experiment;
-  };
-  // Prepares the run's folder for an attempt with that world size and number of nodes. A UserError ends the run.
-  using Begin = std::function<Start(int world_size, int nodes)>;
+  // Prepares the run's folder for an attempt with that world size and number of nodes, and returns the order to start
+  // it, but for what is each node's own. A UserError ends the run.
+  using Begin = std::function<Order(int world_size, int nodes)>;
   using Notify = std::function<void(bool warning, const std::string& text)>;  // prints to people at the first node
 
   Coordinator(const CoordinatorPlan& plan, Begin begin, Notify notify, Time now);

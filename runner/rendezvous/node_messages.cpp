@@ -10,14 +10,6 @@ namespace {
 
 constexpr int kMostWorkers = 65'536;  // per node
 
-// Texts of foreign libraries may contain any bytes.
-Message text(const std::string& bytes) { return Message::binary({bytes.begin(), bytes.end()}); }
-
-std::string text_of(const Message& message) {
-  const auto& bytes = message.get_binary();
-  return {bytes.begin(), bytes.end()};
-}
-
 // Null stands for a moment that nobody noted.
 Message age_of(double time, double now) { return time > 0 ? Message(now - time) : Message(); }
 
@@ -140,20 +132,11 @@ AttemptEnd attempt_end(const Message& message, double now) {
 }
 
 Message to_message(const Order& order) {
-  const auto& start = order.start;
   Message message{{"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text(order.text)}};
   if (order.kind != Order::Kind::kStart) return message;
-  message["start"] = {{"attempt", start.attempt},
-                      {"run_dir", text(start.run_dir)},
-                      {"mark", start.mark},
-                      {"first_node", text(start.first_node)},
-                      {"checkpoint", text(start.checkpoint)},
-                      {"node", start.node},
-                      {"nodes", start.nodes},
-                      {"first_rank", start.first_rank},
-                      {"world_size", start.world_size},
-                      {"experiment", Message::object()}};
-  for (const auto& [key, value] : start.experiment) message["start"]["experiment"][key] = text(value);
+  message["attempt"] = message_of(order.attempt);
+  message["experiment"] = Message::object();
+  for (const auto& [key, value] : order.experiment) message["experiment"][key] = text(value);
   return message;
 }
 
@@ -163,17 +146,8 @@ Order order(const Message& message) {
                 .exit_code = whole<int>(message.at("exit_code")),
                 .text = text_of(message.at("text"))};
     if (order.kind != Order::Kind::kStart) return order;
-    const auto& start = message.at("start");
-    order.start = {.attempt = whole<int>(start.at("attempt")),
-                   .run_dir = text_of(start.at("run_dir")),
-                   .mark = start.at("mark"),
-                   .first_node = text_of(start.at("first_node")),
-                   .checkpoint = text_of(start.at("checkpoint")),
-                   .node = whole<int>(start.at("node")),
-                   .nodes = whole<int>(start.at("nodes")),
-                   .first_rank = whole<int>(start.at("first_rank")),
-                   .world_size = whole<int>(start.at("world_size"))};
-    for (const auto& [key, value] : start.at("experiment").items()) order.start.experiment[key] = text_of(value);
+    order.attempt = record_of<Attempt>(message.at("attempt"));
+    for (const auto& [key, value] : message.at("experiment").items()) order.experiment[key] = text_of(value);
     return order;
   });
 }

@@ -24,16 +24,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
-// Keeps the orders until somebody acts on them. A lost coordinator is kept as a text.
-class Inbox {
+// The link, with the orders that have come kept until somebody acts on them. A lost coordinator is kept as a text.
+class Inbox final : public Orders {
  public:
   explicit Inbox(ControlLink& link) : link_(link) {}
-
-  void read() {
-    guarded([this] {
-      for (auto& order : link_.take_orders()) orders_.push_back(std::move(order));
-    });
-  }
 
   // Calls the link; if that fails, the coordinator is lost.
   template <class Call>
@@ -48,59 +42,61 @@ class Inbox {
     }
   }
 
-  std::deque<Order>& orders() { return orders_; }
+  // Returns the next order, whatever it is; nothing if none has come.
+  std::optional<Order> next() {
+    read();
+    if (orders_.empty()) return std::nullopt;
+    auto order = std::move(orders_.front());
+    orders_.pop_front();
+    return order;
+  }
+
   const std::optional<std::string>& lost() const { return lost_; }
+  void started(int attempt) {
+    attempt_ = attempt;
+    guarded([&] { link_.started(attempt); });
+  }
 
- private:
-  ControlLink& link_;
-  std::deque<Order> orders_;
-  std::optional<std::string> lost_;
-};
-
-class Observer final : public LaunchObserver {
- public:
-  Observer(ControlLink& link, Inbox& inbox, int attempt) : link_(link), inbox_(inbox), attempt_(attempt) {}
-
-  int fd() const override { return inbox_.lost() ? -1 : link_.fd(); }
-
+  int fd() const override { return lost_ ? -1 : link_.fd(); }
   std::chrono::milliseconds ask_within() const override { return link_.ask_within(); }
 
-  Request take_request() override {
-    inbox_.read();
-    Request request = Request::kNone;
-    auto& orders = inbox_.orders();
-    while (!orders.empty() && orders.front().kind != Order::Kind::kStart &&
-           orders.front().kind != Order::Kind::kFinish) {
-      request = std::max(request, meaning(orders.front().kind));
-      orders.pop_front();
+  std::optional<Order::Kind> take() override {
+    read();
+    std::optional<Order::Kind> taken;
+    while (!orders_.empty() && orders_.front().kind != Order::Kind::kStart &&
+           orders_.front().kind != Order::Kind::kFinish) {
+      taken = std::max(taken, std::optional(orders_.front().kind));
+      orders_.pop_front();
     }
-    const bool over = inbox_.lost() || !orders.empty();  // nobody waits for these workers any more
-    return over ? std::max(request, Request::kAbort) : request;
+    const bool over = lost_ || !orders_.empty();  // nobody waits for these workers any more
+    return over ? std::max(taken, std::optional(Order::Kind::kAbort)) : taken;
   }
 
   void failing() override {
-    inbox_.guarded([this] { link_.failing(attempt_); });
+    guarded([this] { link_.failing(attempt_); });
   }
 
   void signalled(int signal, bool at_once) override {
-    inbox_.guarded([&] { link_.signalled(signal, at_once); });
+    guarded([&] { link_.signalled(signal, at_once); });
   }
 
  private:
-  static Request meaning(Order::Kind kind) {
-    if (kind == Order::Kind::kStop) return Request::kStop;
-    return kind == Order::Kind::kKill ? Request::kKill : Request::kAbort;
+  void read() {
+    guarded([this] {
+      for (auto& order : link_.take_orders()) orders_.push_back(std::move(order));
+    });
   }
 
   ControlLink& link_;
-  Inbox& inbox_;
-  const int attempt_;
+  std::deque<Order> orders_;
+  std::optional<std::string> lost_;
+  int attempt_ = 0;  // whose workers run
 };
 
 // Reports a failure before any worker ran as the end of the node's first worker.
-AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, const std::string& problem) {
-  WorkerEnd end{.rank = start.first_rank,
-                .host = start.nodes > 1 ? info.host : "",
+AttemptEnd failed_to_prepare(const Attempt& attempt, const NodeInfo& info, const std::string& problem) {
+  WorkerEnd end{.rank = attempt.first_rank,
+                .host = attempt.nodes > 1 ? info.host : "",
                 .exit_code = kExitUsage,
                 .time = steady_seconds()};
   end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = FailureKind::kUser, .message = problem};
@@ -136,7 +132,7 @@ class NodeRunner {
         return {kExitSignalBase + ended_at_once_, "ended at once, without waiting for the others", last_};
       if (!order) return {kExitFailed, "lost the first node: " + *inbox_.lost(), last_};
       if (order->kind == Order::Kind::kFinish) return {order->exit_code, order->text, last_};
-      if (order->kind == Order::Kind::kStart) start(order->start);
+      if (order->kind == Order::Kind::kStart) start(*order);
     }
   }
 
@@ -145,13 +141,7 @@ class NodeRunner {
   std::optional<Order> next() {
     SignalInbox signals;
     for (;;) {
-      inbox_.read();
-      auto& orders = inbox_.orders();
-      if (!orders.empty()) {
-        auto order = std::move(orders.front());
-        orders.pop_front();
-        return order;
-      }
+      if (auto order = inbox_.next()) return order;
       if (inbox_.lost() || ended_at_once_) return std::nullopt;
       pollfd polled[] = {{signals.fd(), POLLIN, 0}, {link_.fd(), POLLIN, 0}};
       ::poll(polled, 2, static_cast<int>(link_.ask_within().count()));
@@ -166,24 +156,23 @@ class NodeRunner {
     const bool again = last_.stop_signal != 0 || (signalled_at_ && now - *signalled_at_ > kSameKeyPress);
     if (!signalled_at_) signalled_at_ = now;
     if (again) ended_at_once_ = signal;
-    inbox_.guarded([&] { link_.signalled(signal, again); });
+    inbox_.signalled(signal, again);
   }
 
-  LaunchPlan prepare(const StartOrder& start) {
+  LaunchPlan prepare(const Order& order) {
     const Pulse pulse(link_, inbox_);
-    return plan_(start);
+    return plan_(order);
   }
 
-  void start(const StartOrder& start) {
+  void start(const Order& order) {
     try {
-      const auto plan = prepare(start);
-      inbox_.guarded([&] { link_.started(start.attempt); });
-      Observer observer(link_, inbox_, start.attempt);
-      last_ = run_attempt(plan, observer);
+      const auto plan = prepare(order);
+      inbox_.started(order.attempt.number);
+      last_ = run_attempt(plan, inbox_);
     } catch (const UserError& error) {
-      last_ = failed_to_prepare(start, info_, error.what());
+      last_ = failed_to_prepare(order.attempt, info_, error.what());
     }
-    last_.attempt = start.attempt;
+    last_.attempt = order.attempt.number;
     inbox_.guarded([this] { link_.ended(last_); });
   }
 

@@ -19,7 +19,7 @@ struct NodeResult {
 
 // Prepares this node for an attempt (for the first, also its data) and returns how to start its workers. What it throws
 // ends the run.
-using PlanAttempt = std::function<LaunchPlan(const StartOrder&)>;
+using PlanAttempt = std::function<LaunchPlan(const Order&)>;
 
 // Call it from the program's only thread. Losing the coordinator ends the workers, with a text about it.
 NodeResult run_node(ControlLink& link, const NodeInfo& info, const PlanAttempt& plan);

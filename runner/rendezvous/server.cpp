@@ -216,8 +216,8 @@ class RendezvousServer::Impl {
 
   void carry_out_orders() {
     for (const auto& [id, order] : coordinator_.take_orders()) {
-      if (order.kind == Order::Kind::kStart && order.start.node == 0)
-        keys_.drop(attempt_prefix(order.start.attempt - 1) + "/");
+      if (order.kind == Order::Kind::kStart && order.attempt.node == 0)
+        keys_.drop(attempt_prefix(order.attempt.number - 1) + "/");
       const auto found = sessions_.find(id);
       if (found == sessions_.end()) continue;
       found->second->send(to_message(order));

@@ -39,7 +39,7 @@ class Inference : public WorkerTask {
   explicit Inference(const WorkerPlace& place) : runtime_(place) {}
 
   int run() final {
-    const auto& checkpoint = runtime_.place.checkpoint;
+    const auto& checkpoint = runtime_.place.attempt.checkpoint;
     runtime_.build(
         [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
     runtime_.set_memory_format(memory_format(checkpoint));
@@ -50,7 +50,7 @@ class Inference : public WorkerTask {
     const auto result = infer();
     if (runtime_.place.rank != 0) return kExitDone;
     const auto text = result.dump(2, ' ', false, Json::error_handler_t::replace);
-    replace_file(runtime_.place.run_dir / kInferenceResult, text + "\n");
+    replace_file(runtime_.place.attempt.run_dir / kInferenceResult, text + "\n");
     return kExitDone;
   }
 

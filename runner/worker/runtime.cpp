@@ -51,7 +51,7 @@ Experiment frozen_experiment(const WorkerPlace& place) {
   auto experiment = read_experiment(std::move(config), problems);
   if (!problems.empty()) throw UserError(place.config.string() + " was changed: " + problems.front());
   auto& trainer = experiment.trainer;
-  trainer.global_batch = trainer.global_batch_of(place.world_size * std::max<int64_t>(1, place.gpus));
+  trainer.global_batch = trainer.global_batch_of(place.attempt.world_size * std::max<int64_t>(1, place.gpus));
   return experiment;
 }
 
@@ -66,12 +66,13 @@ std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const Trai
 CommunicatorOptions communicator_options(const Runtime& runtime) {
   const auto& place = runtime.place;
   CommunicatorOptions options{
-      .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
+      .world = {place.rank, place.attempt.world_size, place.local_rank, place.local_world_size, place.machines},
       .backend = runtime.backend,
       .gloo = runtime.experiment.launch.backend == Backend::kGloo,
       .timeout_seconds = runtime.experiment.launch.timeout_seconds,
       .address = place.address};
-  if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
+  if (place.attempt.world_size > 1)
+    options.store = ddprun::open_store(place.store, place.attempt.world_size, options.timeout_seconds);
   return options;
 }
 
@@ -130,8 +131,8 @@ std::shared_ptr<DataParallel> Runtime::data_parallel() const {
 }
 
 c10::intrusive_ptr<c10d::Store> Runtime::open_store(const std::string& prefix) const {
-  if (place.world_size == 1) return nullptr;
-  auto store = ddprun::open_store(place.store, place.world_size, experiment.launch.timeout_seconds);
+  if (place.attempt.world_size == 1) return nullptr;
+  auto store = ddprun::open_store(place.store, place.attempt.world_size, experiment.launch.timeout_seconds);
   return c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store));
 }
 

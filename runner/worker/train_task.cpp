@@ -60,7 +60,7 @@ class TrainTask final : public WorkerTask {
         since_command_(place.started_at),
         heartbeat_(place.heartbeat),
         fault_(fault_from_environment(
-            place.rank, place.attempt, [this]() -> Model& { return *runtime_.model; }, stop_requested_)),
+            place.rank, place.attempt.number, [this]() -> Model& { return *runtime_.model; }, stop_requested_)),
         runtime_(std::move(place), [this](Activity activity) { on_activity(activity, 0); }) {}
 
   int run() override {
@@ -93,7 +93,7 @@ class TrainTask final : public WorkerTask {
   void prepare() {
     runtime_.build([this](Model& model) {
       if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
-      if (!runtime_.place.checkpoint.empty()) return;
+      if (!runtime_.place.attempt.checkpoint.empty()) return;
       const auto& pretrained = runtime_.experiment.pretrained;
       const bool begins_anew = pretrained.file.empty() || !pretrained.skip.patterns.empty();
       if (begins_anew) in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
@@ -103,8 +103,8 @@ class TrainTask final : public WorkerTask {
     require_something_to_learn(runtime_.experiment, *runtime_.dataset, *runtime_.model);
     require_same_data(*runtime_.dataset, runtime_.experiment, runtime_.communicator);
     objective_ = objective();
-    if (!runtime_.place.checkpoint.empty()) {
-      resumed_ = read_on_all(runtime_.place.checkpoint, runtime_.communicator);
+    if (!runtime_.place.attempt.checkpoint.empty()) {
+      resumed_ = read_on_all(runtime_.place.attempt.checkpoint, runtime_.communicator);
       keep_batch();
     }
     runtime_.set_memory_format(memory_format());
@@ -115,7 +115,7 @@ class TrainTask final : public WorkerTask {
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
     evaluation_objective_ = objective();
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
-    if (runtime_.place.world_size > 1) flight_record_.emplace(logs(), runtime_.place.rank, recorder());
+    if (runtime_.place.attempt.world_size > 1) flight_record_.emplace(logs(), runtime_.place.rank, recorder());
     checkpoints_ = make_saver();
   }
 
@@ -128,14 +128,16 @@ class TrainTask final : public WorkerTask {
   void keep_batch() {
     auto& trainer = runtime_.experiment.trainer;
     if (trainer.batch_per_worker == 0) return;
-    const auto kept = saved_state().kept_batch(trainer, runtime_.place.checkpoint);
+    const auto kept = saved_state().kept_batch(trainer, runtime_.place.attempt.checkpoint);
     if (kept != trainer.global_batch && runtime_.place.rank == 0)
       log::info(log::text("trainer.batch_per_worker: the run keeps its global batch of ", kept, ", which is not ",
                           trainer.batch_per_worker, " for each worker here"));
     trainer.global_batch = kept;
   }
 
-  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
+  TrainState saved_state() const {
+    return TrainState::from_json(resumed_->progress, runtime_.place.attempt.checkpoint);
+  }
 
   // Returns the memory format. A resumed run keeps that of its start, since another order of numbers rounds
   // differently.
@@ -147,7 +149,7 @@ class TrainTask final : public WorkerTask {
     return suitable_memory_format(*runtime_.model, data, config.precision, runtime_.device.type());
   }
 
-  std::filesystem::path logs() const { return runtime_.place.run_dir / "logs"; }
+  std::filesystem::path logs() const { return runtime_.place.attempt.run_dir / "logs"; }
 
   std::function<FlightRecord()> recorder() const {
     if (!runtime_.backend) return gloo_flight_record;
@@ -199,11 +201,12 @@ class TrainTask final : public WorkerTask {
 
   std::unique_ptr<BackgroundSaver> make_saver() const {
     const auto& place = runtime_.place;
-    const auto errors = std::make_shared<ErrorExchange>(runtime_.open_store("saving"), place.rank, place.world_size,
-                                                        runtime_.experiment.launch.timeout_seconds);
+    const auto errors =
+        std::make_shared<ErrorExchange>(runtime_.open_store("saving"), place.rank, place.attempt.world_size,
+                                        runtime_.experiment.launch.timeout_seconds);
     auto writer = std::make_shared<CheckpointWriter>(
-        place.run_dir, runtime_.experiment.checkpoint.keep,
-        CheckpointWriter::Ranks{place.rank, place.world_size,
+        place.attempt.run_dir, runtime_.experiment.checkpoint.keep,
+        CheckpointWriter::Ranks{place.rank, place.attempt.world_size,
                                 [errors](const std::string& error) { return errors->agree(error); }});
     if (resumed_) writer->resume(resumed_->step);
     for (const auto& warning : writer->warnings()) log::warn(warning);
@@ -220,7 +223,7 @@ class TrainTask final : public WorkerTask {
                     .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
                     .saver = *checkpoints_,
-                    .run_dir = runtime_.place.run_dir,
+                    .run_dir = runtime_.place.attempt.run_dir,
                     .precision = runtime_.precision,
                     .backend = runtime_.backend,
                     .device = runtime_.device,
@@ -234,7 +237,7 @@ class TrainTask final : public WorkerTask {
   // Tells that a resumed run has done all of its steps. Throws UserError if settings of the training have changed
   // since: config.yaml would say of these steps what they were not made with.
   void require_no_training(int64_t steps) const {
-    const auto file = runtime_.place.run_dir / "config.yaml";
+    const auto file = runtime_.place.attempt.run_dir / "config.yaml";
     const auto changed = changes_of_training(load_yaml(file), load_yaml(runtime_.place.config));
     if (!changed.empty())
       throw UserError(
@@ -247,7 +250,7 @@ class TrainTask final : public WorkerTask {
 
   // Warns of settings that give the rest of a begun epoch another order than its first part had.
   void tell_of_another_order() const {
-    const auto file = runtime_.place.run_dir / "config.yaml";
+    const auto file = runtime_.place.attempt.run_dir / "config.yaml";
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) return;  // it starts from another run's checkpoint
     std::vector<std::string> of_another_version;
@@ -264,7 +267,7 @@ class TrainTask final : public WorkerTask {
 
   // Restores the checkpoint, if there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
-    const auto resume = runtime_.place.checkpoint;
+    const auto resume = runtime_.place.attempt.checkpoint.string();
     if (resumed_) {
       trainer.restore(*resumed_, resume);
       resumed_.reset();
@@ -272,8 +275,8 @@ class TrainTask final : public WorkerTask {
     const auto& place = runtime_.place;
     if (place.rank == 0 && !resume.empty() && trainer.nothing_left()) require_no_training(trainer.state().step);
     if (place.rank == 0 && trainer.state().step % trainer.plan().steps_per_epoch() != 0) tell_of_another_order();
-    const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
-    if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
+    const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.attempt.run_dir);
+    if (place.rank == 0 || keeps_own_folder) commit_record(place.attempt.run_dir, place.attempt.number);
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
     if (place.rank == 0 && runtime_.experiment.trainer.ema_decay > 0)
       log::info(
@@ -286,12 +289,12 @@ class TrainTask final : public WorkerTask {
     const bool is_range_test = runtime_.experiment.schedule.kind == ScheduleKind::kRangeTest;
     loggers_->start({.time = wall_seconds(),
                      .name = runtime_.experiment.name,
-                     .run_dir = runtime_.place.run_dir,
+                     .run_dir = runtime_.place.attempt.run_dir,
                      .config_yaml = to_yaml(runtime_.experiment.config, false),
-                     .attempt = runtime_.place.attempt,
+                     .attempt = runtime_.place.attempt.number,
                      .resumed_step = trainer.state().step,
-                     .world_size = runtime_.place.world_size,
-                     .nodes = runtime_.place.nodes,
+                     .world_size = runtime_.place.attempt.world_size,
+                     .nodes = runtime_.place.machines,
                      .global_batch = runtime_.experiment.trainer.global_batch,
                      .steps_per_epoch = trainer.plan().steps_per_epoch(),
                      .max_epochs = trainer.plan().epoch_of(trainer.plan().max_steps()),
@@ -330,7 +333,7 @@ class TrainTask final : public WorkerTask {
     } catch (const std::exception&) {
       return;
     }
-    const auto& run_dir = runtime_.place.run_dir;
+    const auto& run_dir = runtime_.place.attempt.run_dir;
     try {
       if (step > 0) before = read_data_form(run_dir);
     } catch (const UserError& error) {
@@ -394,7 +397,7 @@ class TrainTask final : public WorkerTask {
 
   void finish(const Trainer& trainer, const RunEnd& end) {
     if (runtime_.place.rank != 0) return;
-    const auto& run_dir = runtime_.place.run_dir;
+    const auto& run_dir = runtime_.place.attempt.run_dir;
     loggers_->flush_all();  // the summary must not precede its rows
     const auto earlier = read_troubles(run_dir);
     RunSummary summary{.end = end,
@@ -404,7 +407,7 @@ class TrainTask final : public WorkerTask {
                        .memory_format = runtime_.precision.memory_format(),
                        .cuda_graph = trainer.step().graphs().state(),
                        .replayed_steps = trainer.step().graphs().replayed(),
-                       .attempt = runtime_.place.attempt,
+                       .attempt = runtime_.place.attempt.number,
                        .backend = backend_name(),
                        .averaged = runtime_.experiment.trainer.ema_decay > 0,
                        .best_checkpoint = best_checkpoint(end),
@@ -424,14 +427,14 @@ class TrainTask final : public WorkerTask {
   // what_stands: what a user is to know if the summary cannot be written.
   void summarize(const RunSummary& summary, const std::string& what_stands) const {
     try {
-      write_summary(runtime_.place.run_dir, summary);
+      write_summary(runtime_.place.attempt.run_dir, summary);
     } catch (const UserError& error) {
       throw UserError(error.what() + what_stands);
     }
   }
 
   std::string best_checkpoint(const RunEnd& end) const {
-    const auto path = checkpoints_folder(runtime_.place.run_dir) / checkpoint_name(end.best_step);
+    const auto path = checkpoints_folder(runtime_.place.attempt.run_dir) / checkpoint_name(end.best_step);
     return !end.best.empty() && std::filesystem::exists(path) ? path.string() : "";
   }
 
@@ -439,7 +442,7 @@ class TrainTask final : public WorkerTask {
   // the summary may end that process for it.
   void leave_together() {
     const auto& place = runtime_.place;
-    ErrorExchange(runtime_.open_store("leaving"), place.rank, place.world_size,
+    ErrorExchange(runtime_.open_store("leaving"), place.rank, place.attempt.world_size,
                   runtime_.experiment.launch.timeout_seconds)
         .agree("");
   }

@@ -141,7 +141,7 @@ Problem problem_of(const WorkerTask* task) {
 
 int run_worker() {
   keep_freed_memory();
-  const auto place = read_worker_place();
+  const auto place = read_place();
   log::set_prefix("rank " + std::to_string(place.rank));
   install_crash_handler("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
   refuse_exit(/*anywhere=*/true);

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// Runs the worker and returns the process's exit code. Takes its place from the environment that the launcher sets
+// Runs the worker and returns the process's exit code. Takes its place from the file that the launcher writes
 // (launch/worker_process.h); writes a failure for the launcher's report and to standard error.
 int run_worker();
 

@@ -13,6 +13,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 namespace ddprun {
@@ -49,12 +50,13 @@ class HostileFirstNode : public ::testing::Test {
     experiment.dataset = {.plugin = "digits", .path = "dataset"};
     experiment.optimizer = {.plugin = "sgd", .path = "optimizer"};
     checked_.as_written = Value::map();
+    experiment.run_dir = own();
     checked_.plugin_files.assign(3, folder_ / "plugin.so");
   }
   ~HostileFirstNode() override { fs::remove_all(folder_); }
 
   // What this machine's launcher ends with, and what it says. It has no dataset: preparing one would crash.
-  std::pair<int, std::string> follow(const Coordinator::Start& forged) {
+  std::pair<int, std::string> follow(const Order& forged) {
     RendezvousServer server(
         {.listen = {"127.0.0.1", 0}, .secret = kOpen, .coordinator = {.min_nodes = 2, .max_nodes = 2}},
         [&](int, int) { return forged; }, [](bool, const std::string&) {});
@@ -68,8 +70,7 @@ class HostileFirstNode : public ::testing::Test {
     setup.launch.device = Device::kCpu;
     std::jthread leader([&] { lead(server); });
     ::testing::internal::CaptureStderr();
-    const int code =
-        run_agent(setup, {.words = nothing_, .overrides = nothing_, .checked = checked_, .run_dir = own()});
+    const int code = run_agent(setup, {.words = nothing_, .overrides = nothing_, .checked = checked_, .early = early_});
     return {code, ::testing::internal::GetCapturedStderr()};
   }
 
@@ -78,12 +79,13 @@ class HostileFirstNode : public ::testing::Test {
   fs::path folder_;
   CheckedExperiment checked_;
   const std::vector<std::string> nothing_;
+  std::optional<EarlySignals> early_;
 };
 
 TEST_F(HostileFirstNode, AnotherExperimentIsRefused) {
   auto forged = common_part(checked_);
   forged["model.plugin"] = "evil";
-  const auto [code, told] = follow({.run_dir = own(), .experiment = forged});
+  const auto [code, told] = follow({.attempt = {.run_dir = own()}, .experiment = forged});
   EXPECT_EQ(code, kExitUsage);
   EXPECT_THAT(told, HasSubstr("model.plugin: evil there, mlp here"));
   EXPECT_FALSE(fs::exists(own())) << "it has begun";
@@ -91,7 +93,7 @@ TEST_F(HostileFirstNode, AnotherExperimentIsRefused) {
 
 TEST_F(HostileFirstNode, AnotherFolderIsRefusedAndNotMade) {
   const auto elsewhere = folder_ / "home/.ssh";
-  const auto [code, told] = follow({.run_dir = elsewhere, .experiment = common_part(checked_)});
+  const auto [code, told] = follow({.attempt = {.run_dir = elsewhere}, .experiment = common_part(checked_)});
   EXPECT_EQ(code, kExitUsage);
   EXPECT_THAT(told, HasSubstr("says that the run's folder is " + elsewhere.string()));
   EXPECT_FALSE(fs::exists(folder_ / "home"));
@@ -99,7 +101,8 @@ TEST_F(HostileFirstNode, AnotherFolderIsRefusedAndNotMade) {
 
 TEST_F(HostileFirstNode, AForeignCheckpointIsNotOpened) {
   const auto forged = folder_ / "forged/step_00000001";
-  const auto [code, told] = follow({.run_dir = own(), .checkpoint = forged, .experiment = common_part(checked_)});
+  const auto [code, told] =
+      follow({.attempt = {.run_dir = own(), .checkpoint = forged}, .experiment = common_part(checked_)});
   EXPECT_EQ(code, kExitUsage);
   EXPECT_THAT(told, HasSubstr("the run resumes from " + forged.string()));
   EXPECT_FALSE(fs::exists(own())) << "it has begun";

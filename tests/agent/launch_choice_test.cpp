@@ -52,7 +52,7 @@ TEST(LaunchChoice, WorkersShareGpusWithGlooOnly) {
   const LaunchConfig several{.workers = 3, .backend = Backend::kGloo};
   const auto choice = choose_launch(several, {.global_batch = 64}, {.gpus = 2, .cores = 8});
   EXPECT_EQ(choice.shared, 2);
-  EXPECT_EQ(node_place(choice).shared_gpus, 2);
+  EXPECT_EQ(node_plan(choice).shared_gpus, 2);
   EXPECT_EQ(choose_launch(several, {.global_batch = 64}, {.gpus = 4, .cores = 8}).shared, 0);
   EXPECT_THAT(refusal({.workers = 3, .backend = Backend::kNccl}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
               HasSubstr("launch.backend=gloo"));
@@ -117,7 +117,7 @@ TEST(LaunchChoice, DpIsOneProcessWithAllGpus) {
 }
 
 TEST(LaunchChoice, WorkersTellHowManyGpusAreTheirs) {
-  EXPECT_EQ(node_place({.workers = 1, .device = Device::kGpu, .gpus = 4}).gpus, 4);
+  EXPECT_EQ(node_plan({.workers = 1, .device = Device::kGpu, .gpus = 4}).place.gpus, 4);
 }
 
 TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {

@@ -60,14 +60,14 @@ TEST(NodeSetup, ARankThatIsShownItsOwnGpuUsesIt) {
                                      {.gpus = 1, .cores = 8});
   EXPECT_EQ(setup.launch.workers, 1);
   EXPECT_EQ(setup.launch.device, Device::kGpu);
-  const auto plan = attempt_plan(setup, {.run_dir = "run", .world_size = 2});
+  const auto plan = attempt_plan(setup, {.world_size = 2, .run_dir = "run"});
   EXPECT_EQ(plan.place.gpu, 0);
-  EXPECT_EQ(plan.local_rank, 1);
+  EXPECT_EQ(plan.place.local_rank, 1);
 }
 
 TEST(NodeSetup, ARankThatSeesAllGpusTakesThatOfItsLocalRank) {
   const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  EXPECT_EQ(attempt_plan(setup, {.run_dir = "run", .world_size = 2}).place.gpu, -1);
+  EXPECT_EQ(attempt_plan(setup, {.world_size = 2, .run_dir = "run"}).place.gpu, -1);
 }
 
 TEST(NodeSetup, ARankThatSlurmHasBoundToItsCoresUsesThemAll) {
@@ -98,7 +98,7 @@ TEST(NodeSetup, NcclChoosesItsInterfacesItself) {
   wanted.launch.address = address_of_this_machine();
   if (wanted.launch.address.empty()) GTEST_SKIP() << "this machine has no address but loopback";
   const auto setup = find_node_setup({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  const auto plan = attempt_plan(setup, {.run_dir = "run", .world_size = 2});
+  const auto plan = attempt_plan(setup, {.world_size = 2, .run_dir = "run"});
   EXPECT_EQ(plan.place.address, wanted.launch.address);
   EXPECT_THAT(plan.environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
 }
@@ -114,7 +114,7 @@ TEST(NodeSetup, AnAddressThatIsNotThisMachinesIsRefusedWithThoseThatAre) {
 
 TEST(NodeSetup, NcclsWatchdogWaitsSecondsNotAMinuteForItsRecords) {
   const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  EXPECT_THAT(attempt_plan(setup, {.run_dir = "run", .world_size = 2}).environment,
+  EXPECT_THAT(attempt_plan(setup, {.world_size = 2, .run_dir = "run"}).environment,
               Contains(Pair("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "2000")));
 }
 

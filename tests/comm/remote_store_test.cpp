@@ -28,7 +28,7 @@ class RemoteStore : public ::testing::Test {
 
   Secret secret_{"run", "token"};
   RendezvousServer server_{{.listen = {"127.0.0.1", 0}, .secret = secret_, .coordinator = {}},
-                           [](int, int) { return Coordinator::Start{}; },
+                           [](int, int) { return Order{}; },
                            [](bool, const std::string&) {}};
 };
 

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,14 @@ std::string variable(const std::string& name) {
   return name + "=" + (value ? value : "(unset)") + "\n";
 }
 
+std::string attempt_of(const ddprun::WorkerPlace& place) {
+  std::ostringstream text;
+  text.precision(12);
+  text << "attempt " << place.attempt.number << ", " << place.started_at << ", " << place.attempt.run_dir.string()
+       << "\n";
+  return text.str();
+}
+
 void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::string& value) {
   const std::map<std::string, std::function<void()>> verbs = {
       {"exit", [&] { std::_Exit(std::stoi(value)); }},
@@ -83,6 +92,8 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
       {"err", [&] { print(2, value + "\n"); }},
       {"raw", [&] { print(2, value); }},
       {"env", [&] { print(2, variable(value)); }},
+      {"store", [&] { print(2, place.store + "\n"); }},
+      {"attempt", [&] { print(2, attempt_of(place)); }},
       {"fail", [&] { fail(place, value); }},
       {"beat", [&] { beat(place, value); }},
       {"hold", [&] { hold(place, value); }},
@@ -115,7 +126,7 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
 
 int main(int argc, char** argv) {
   ddprun::unblock_stop_signals();
-  const auto place = ddprun::read_worker_place();
+  const auto place = ddprun::read_place();
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
     const auto colon = text.find(':'), equals = text.find('=');

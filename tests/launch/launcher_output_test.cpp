@@ -88,19 +88,23 @@ TEST(LauncherOutput, LogThatHangsDelaysNobody) {
   EXPECT_THAT(end.err, ContainsRegex("rank_1.log: .*hangs"));
 }
 
-TEST(LauncherOutput, WorkersFindTheirPlaceInTheEnvironment) {
+TEST(LauncherOutput, WorkersFindTheirRanksInTheEnvironment) {
   FakeLauncher launcher;
   std::vector<std::string> script;
-  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "DDPRUN_ATTEMPT",
-                           "DDPRUN_STARTED_AT", "PLAN_VARIABLE", "INHERITED", "DDPRUN_RUN_DIR"}) {
+  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "DDPRUN_ATTEMPT", "PLAN_VARIABLE",
+                           "INHERITED", "DDPRUN_RUN_DIR"})
     script.push_back(std::string("*:env=") + name);
-  }
   launcher.run({.workers = 2, .environment = {"INHERITED=yes", "WORLD_SIZE=99"}}, script);
-  EXPECT_EQ(
-      launcher.log(1),
-      "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nLOCAL_WORLD_SIZE=2\nDDPRUN_ATTEMPT=3\nDDPRUN_STARTED_AT=1234567890.250000\n"
-      "PLAN_VARIABLE=from the plan\nINHERITED=yes\nDDPRUN_RUN_DIR=" +
-          (launcher.folder() / "run").string() + "\n");
+  EXPECT_EQ(launcher.log(1),
+            "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nLOCAL_WORLD_SIZE=2\nDDPRUN_ATTEMPT=3\nPLAN_VARIABLE=from the plan\n"
+            "INHERITED=yes\nDDPRUN_RUN_DIR=" +
+                (launcher.folder() / "run").string() + "\n");
+}
+
+TEST(LauncherOutput, WorkersAreToldOfTheirAttempt) {
+  FakeLauncher launcher;
+  launcher.run({.workers = 2, .environment = {"DDPRUN_PLACE=/of/another/run"}}, {"*:attempt="});
+  EXPECT_EQ(launcher.log(1), "attempt 3, 1234567890.25, " + (launcher.folder() / "run").string() + "\n");
 }
 
 TEST(LauncherOutput, ALogBeginsWithWhatItsRankIs) {

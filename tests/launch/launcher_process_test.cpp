@@ -175,9 +175,8 @@ TEST(LauncherProcess, TwoAtOnceDoNotMeet) {
   FakeLauncher one, other;
   Roll one_roll(one.folder() / "roll"), other_roll(other.folder() / "roll");
   Gate gate(other.folder() / "gate");
-  one.start({.workers = 2}, {"*:catch=15", "*:hold=" + one_roll.path(), "*:env=DDPRUN_STORE", "*:wait=", "*:exit=75"});
-  other.start({.workers = 2},
-              {"*:hold=" + other_roll.path(), "*:env=DDPRUN_STORE", "*:await=" + gate.path(), "*:done="});
+  one.start({.workers = 2}, {"*:catch=15", "*:hold=" + one_roll.path(), "*:store=", "*:wait=", "*:exit=75"});
+  other.start({.workers = 2}, {"*:hold=" + other_roll.path(), "*:store=", "*:await=" + gate.path(), "*:done="});
   one_roll.call(2);
   other_roll.call(2);
   one.send(SIGTERM);

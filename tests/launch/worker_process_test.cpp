@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_process.h"
 
+#include "launch/launcher.h"
+
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
@@ -8,6 +10,8 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
+#include <tuple>
 
 namespace ddprun {
 namespace {
@@ -16,88 +20,114 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-class WorkerPlaceTest : public ::testing::Test {
+class InAFolder : public ::testing::Test {
  protected:
-  WorkerPlaceTest() {
-    set("RANK", "2"), set("WORLD_SIZE", "4"), set("LOCAL_RANK", "0"), set("LOCAL_WORLD_SIZE", "2");
-    set("DDPRUN_ATTEMPT", "1"), set("DDPRUN_RUN_DIR", "/runs/a"), set("DDPRUN_STORE", "/tmp/s"),
-        set("DDPRUN_STARTED_AT", "1.5");
+  InAFolder() {
+    std::string pattern = (fs::temp_directory_path() / "worker_test-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
   }
-  void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+  ~InAFolder() override { fs::remove_all(folder_); }
+
+  fs::path folder_;
 };
 
-TEST_F(WorkerPlaceTest, ReadsAll) {
-  const auto place = read_worker_place();
-  EXPECT_EQ(place.rank, 2);
-  EXPECT_EQ(place.world_size, 4);
-  EXPECT_EQ(place.local_rank, 0);
-  EXPECT_EQ(place.local_world_size, 2);
-  EXPECT_EQ(place.attempt, 1);
-  EXPECT_EQ(place.run_dir, "/runs/a");
-  EXPECT_EQ(place.store, "/tmp/s");
-  EXPECT_EQ(place.started_at, 1.5);
-}
-
-TEST_F(WorkerPlaceTest, WorkersShareGpusInTurn) {
-  set("LOCAL_WORLD_SIZE", "4"), set("LOCAL_RANK", "3");
-  EXPECT_EQ(read_worker_place().gpu, 3);
-  set("DDPRUN_SHARED_GPUS", "2");
-  EXPECT_EQ(read_worker_place().gpu, 1);
-  ::unsetenv("DDPRUN_SHARED_GPUS");
-}
-
-TEST_F(WorkerPlaceTest, ReadsWhatTheLauncherWrites) {
-  const WorkerPlace written{.rank = 3,
-                            .world_size = 4,
-                            .local_rank = 1,
-                            .local_world_size = 2,
-                            .nodes = 2,
-                            .shared_gpus = 1,
-                            .gpus = 2,
-                            .attempt = 5,
-                            .run_dir = "/runs/b",
-                            .config = "/runs/c.yaml",
-                            .store = "/tmp/t",
-                            .address = "10.0.0.1",
-                            .heartbeat = "/tmp/h",
-                            .probe_answer = "/tmp/p",
-                            .failure = "/tmp/f",
-                            .device = Device::kGpu,
-                            .checkpoint = "/runs/b/checkpoints/step_00000001",
-                            .task = Task::kPredict,
-                            .split = "test",
-                            .out = "out.csv",
-                            .started_at = 2.25};
-  for (const auto& [name, value] : to_environment(written)) set(name.c_str(), value.c_str());
-  const auto read = read_worker_place();
-  for (const auto& [name, value] : to_environment(written)) {
-    if (name.starts_with("DDPRUN_")) ::unsetenv(name.c_str());
-  }
-  auto expected = written;
-  expected.gpu = 0;  // the local rank, modulo those that are shared
-  EXPECT_THAT(to_environment(read), ::testing::ElementsAreArray(to_environment(expected)));
-}
-
-TEST_F(WorkerPlaceTest, MissingOrMalformedIsNamed) {
-  for (const char* value : {"", "x", "2x", "-1", "99999999999", "4"}) {
-    set("RANK", value);
-    EXPECT_THAT(read_worker_place, ThrowsMessage<UserError>(HasSubstr("RANK"))) << value;
-  }
-  set("RANK", "0");
-  ::unsetenv("DDPRUN_STORE");
-  EXPECT_THAT(read_worker_place, ThrowsMessage<UserError>(HasSubstr("DDPRUN_STORE is not set")));
-}
-
-class FailureFileTest : public ::testing::Test {
+class WorkerPlaceTest : public InAFolder {
  protected:
-  FailureFileTest() {
-    std::string pattern = (fs::temp_directory_path() / "failure_test-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    file_ = folder_ / "failure.json";
+  WorkerPlaceTest() {
+    file_ = folder_ / "worker_2.json";
+    ::setenv("DDPRUN_PLACE", file_.c_str(), 1);
   }
-  ~FailureFileTest() override { fs::remove_all(folder_); }
+  ~WorkerPlaceTest() override { ::unsetenv("DDPRUN_PLACE"); }
 
-  fs::path folder_, file_;
+  void rewrite(const std::string& old_part, const std::string& new_part) const {
+    write_place(file_, kWritten);
+    std::ostringstream content;
+    content << std::ifstream(file_).rdbuf();
+    auto text = content.str();
+    const auto at = text.find(old_part);
+    ASSERT_NE(at, text.npos) << old_part << " in " << text;
+    std::ofstream(file_) << text.replace(at, old_part.size(), new_part);
+  }
+
+  const WorkerPlace kWritten{.attempt = {.number = 5,
+                                         .node = 1,
+                                         .nodes = 2,
+                                         .first_rank = 2,
+                                         .world_size = 4,
+                                         .run_dir = "/runs/b",
+                                         .checkpoint = "/runs/b/checkpoints/step_00000001",
+                                         .mark = "12",
+                                         .first_node = "node1"},
+                             .rank = 3,
+                             .local_rank = 1,
+                             .local_world_size = 2,
+                             .machines = 2,
+                             .device = Device::kGpu,
+                             .gpu = 1,
+                             .gpus = 2,
+                             .store = "/tmp/t",
+                             .address = "10.0.0.1",
+                             .config = "/runs/c.yaml",
+                             .heartbeat = "/tmp/h",
+                             .probe_answer = "/tmp/p",
+                             .failure = "/tmp/f",
+                             .task = Task::kPredict,
+                             .split = "test",
+                             .out = "of any bytes \xff.csv",
+                             .inputs = "/tmp/i",
+                             .started_at = 12345.0000625};
+  fs::path file_;
+};
+
+TEST_F(WorkerPlaceTest, IsReadAsItWasWritten) {
+  write_place(file_, kWritten);
+  const auto read = read_place();
+  const auto all = [](const WorkerPlace& place) {
+    const auto& attempt = place.attempt;
+    return std::tuple_cat(
+        std::tie(attempt.number, attempt.node, attempt.nodes, attempt.first_rank, attempt.world_size, attempt.run_dir,
+                 attempt.checkpoint, attempt.mark, attempt.first_node),
+        std::tie(place.rank, place.local_rank, place.local_world_size, place.machines, place.device, place.gpu,
+                 place.gpus, place.store, place.address, place.config, place.heartbeat, place.probe_answer),
+        std::tie(place.failure, place.task, place.split, place.out, place.inputs, place.started_at));
+  };
+  EXPECT_TRUE(all(read) == all(kWritten));
+}
+
+TEST_F(WorkerPlaceTest, AMissingOrDamagedOneIsOneClearMessage) {
+  EXPECT_THAT(read_place, ThrowsMessage<UserError>(HasSubstr(file_.string() + " cannot be read; workers are started")));
+  for (const auto& [was, is] : {std::pair("\"rank\": 3", "\"rank\": 4"),
+                                {"\"rank\": 3", "\"rank\": -1"},
+                                {"\"rank\": 3", "\"rank\": 1e300"},
+                                {"\"rank\": 3", "\"rank\": \"x\""},
+                                {"\"rank\": 3,", ""},
+                                {"\"local_rank\": 1", "\"local_rank\": 2"},
+                                {"\"predict\"", "\"dance\""},
+                                {"\"/tmp/t\"", "7"},
+                                {"{", "["}}) {
+    rewrite(was, is);
+    EXPECT_THAT(read_place, ThrowsMessage<UserError>(HasSubstr(file_.string() + " is damaged: "))) << is;
+  }
+  ::unsetenv("DDPRUN_PLACE");
+  EXPECT_THAT(read_place,
+              ThrowsMessage<UserError>(HasSubstr("DDPRUN_PLACE is not set; workers are started by ddprun")));
+}
+
+TEST(LaunchPlan, ItsWorkersHaveConsecutiveRanksAndShareGpusInTurn) {
+  LaunchPlan plan{.place = {.attempt = {.first_rank = 4, .world_size = 8, .run_dir = "run"}, .local_world_size = 4},
+                  .workers = 4};
+  EXPECT_EQ(plan.worker(3).rank, 7);
+  EXPECT_EQ(plan.worker(3).local_rank, 3);
+  EXPECT_EQ(plan.worker(3).gpu, 3);
+  plan.shared_gpus = 2;
+  EXPECT_EQ(plan.worker(3).gpu, 1);
+  plan.place.gpu = 0;
+  EXPECT_EQ(plan.worker(3).gpu, 0) << "an engine shows it this one";
+}
+
+class FailureFileTest : public InAFolder {
+ protected:
+  const fs::path file_ = folder_ / "failure.json";
 };
 
 TEST_F(FailureFileTest, IsReadAsItWasWritten) {

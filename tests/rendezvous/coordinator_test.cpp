@@ -182,7 +182,7 @@ TEST(Coordinator, RestartsAsOftenAsAllowedWithLongerPauses) {
   EXPECT_THAT(run.told(), IsEmpty());
   run.pass(1);
   EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart)));
-  EXPECT_EQ(run.starts[0].attempt, 1);
+  EXPECT_EQ(run.starts[0].number, 1);
   run.end(0, kExitFailed, FailureKind::kInternal);
   run.pass(1.5);
   EXPECT_THAT(run.told(), IsEmpty());

@@ -25,7 +25,7 @@ class Scene {
         [this](int world_size, int nodes) {
           worlds.push_back({world_size, nodes});
           if (!refusal.empty()) throw UserError(refusal);
-          return Coordinator::Start{.attempt = static_cast<int>(worlds.size()) - 1, .run_dir = "run"};
+          return Order{.attempt = {.number = static_cast<int>(worlds.size()) - 1, .run_dir = "run"}};
         },
         [this](bool, const std::string& text) { said.push_back(text); }, now_);
   }
@@ -78,8 +78,8 @@ class Scene {
     for (auto& [node, order] : coordinator_->take_orders()) {
       told.emplace_back(node, order.kind);
       if (order.kind == Order::Kind::kStart) {
-        starts[node] = order.start;
-        coordinator_->started(node, order.start.attempt);
+        starts[node] = order.attempt;
+        coordinator_->started(node, order.attempt.number);
       }
       if (order.kind == Order::Kind::kFinish) finishes[node] = order;
     }
@@ -94,7 +94,7 @@ class Scene {
   std::vector<std::pair<int, int>> worlds;  // of each attempt: world size, nodes
   std::vector<std::string> said;
   std::string refusal;
-  std::map<int, StartOrder> starts;
+  std::map<int, Attempt> starts;
   std::map<int, Order> finishes;
 
  private:

@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kLong{60};  // who relies on it hangs
 
-Coordinator::Start begin(int, int) { return {.attempt = 0, .run_dir = "run"}; }
+Order begin(int, int) { return {.attempt = {.run_dir = "run"}}; }
 
 ServerPlan plan(int nodes) {
   return {
@@ -71,7 +71,7 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   first->join({.host = "a", .workers = 1, .first = true, .leader_key = server.leader_key()});
   second->join({.host = "b", .workers = 1});
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
-  EXPECT_EQ(second.next_order().start.first_rank, 1);
+  EXPECT_EQ(second.next_order().attempt.first_rank, 1);
   WorkerEnd broken{.rank = 1, .host = "b", .exit_code = 1};
   broken.failure =
       WorkerFailure{.rank = 1, .time = 5, .kind = FailureKind::kInternal, .message = std::string("a\xff\0b", 4)};
@@ -253,7 +253,7 @@ TEST(RendezvousServer, OneWhoPassesForTheFirstNodeIsSentAway) {
   Node first(server), second(server);
   second->join({.host = "b"});
   first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
-  EXPECT_EQ(first.next_order().start.first_rank, 0);
+  EXPECT_EQ(first.next_order().attempt.first_rank, 0);
 }
 
 // In a process of its own, whose hard limit nobody has to raise again. There are more unknown peers than it has files

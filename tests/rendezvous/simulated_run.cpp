@@ -69,7 +69,7 @@ void SimulatedRun::add_fault() {
     case 1:
       if (machine.doing != Doing::kTraining) return;
       if (pick(0, 1) == 0)
-        time_.in(uniform(kSlowest, 2 * kSlowest), [this, attempt = machine.start.attempt] { fail_another(attempt); });
+        time_.in(uniform(kSlowest, 2 * kSlowest), [this, attempt = machine.attempt.number] { fail_another(attempt); });
       return fail_worker(machine, FailureKind::kInternal);
     case 2: return kill(machine);
     case 3: return freeze(machine, durations[pick(0, 2)]);
@@ -170,7 +170,7 @@ void SimulatedRun::carry_out_orders() {
   }
 }
 
-Coordinator::Start SimulatedRun::begin(int world_size, int nodes) {
+Order SimulatedRun::begin(int world_size, int nodes) {
   const int attempt = static_cast<int>(attempts_.size());
   tell(log::text("attempt ", attempt, " of ", world_size, " ranks on ", nodes, " nodes"));
   for (const auto& machine : machines_) {
@@ -181,7 +181,7 @@ Coordinator::Start SimulatedRun::begin(int world_size, int nodes) {
   attempts_.emplace_back();
   attempts_.back().hurt_before =
       std::ranges::any_of(machines_, [this](const auto& machine) { return frozen(*machine) || cut(*machine); });
-  return {.attempt = attempt, .run_dir = "run"};
+  return {.attempt = {.number = attempt, .run_dir = "run"}};
 }
 
 // Launchers
@@ -222,17 +222,17 @@ void SimulatedRun::launcher_tick(Machine& machine) {
 
 void SimulatedRun::obey(Machine& machine, const Order& order) {
   if (machine.doing == Doing::kGone) return;
-  const int attempt = machine.start.attempt;
+  const int attempt = machine.attempt.number;
   switch (order.kind) {
     case Order::Kind::kStart: {
       if (machine.doing != Doing::kWaiting) broken(log::text("machine ", machine.index, " is to start twice"));
       machine.doing = Doing::kPreparing;
-      machine.start = order.start;
+      machine.attempt = order.attempt;
       machine.told.reset();
       machine.rolls_back = false;
       machine.failure.reset();
-      attempts_.at(order.start.attempt).machines.push_back(machine.index);
-      time_.in(uniform(0, 5), [this, &machine, attempt = order.start.attempt] { start_workers(machine, attempt); });
+      attempts_.at(order.attempt.number).machines.push_back(machine.index);
+      time_.in(uniform(0, 5), [this, &machine, attempt = order.attempt.number] { start_workers(machine, attempt); });
       return;
     }
     case Order::Kind::kFinish:
@@ -254,7 +254,7 @@ void SimulatedRun::obey(Machine& machine, const Order& order) {
 }
 
 void SimulatedRun::start_workers(Machine& machine, int attempt) {
-  if (machine.doing != Doing::kPreparing || machine.start.attempt != attempt) return;
+  if (machine.doing != Doing::kPreparing || machine.attempt.number != attempt) return;
   if (frozen(machine))
     return machine.frozen_until == kForever
                ? void()
@@ -266,32 +266,32 @@ void SimulatedRun::start_workers(Machine& machine, int attempt) {
   now.training.insert(machine.index);
   if (machine.told) return end_workers(machine, uniform(0.1, 3), kExitPreempted);
   if (now.stopping) return save_and_stop(attempt);
-  if (now.training.size() == static_cast<size_t>(machine.start.nodes))
+  if (now.training.size() == static_cast<size_t>(machine.attempt.nodes))
     time_.in(uniform(5, 40), [this, attempt] { finish_training(attempt); });
   else
     time_.in(kCollectiveTimeout, [this, &machine, attempt] {  // the others have not come
       const auto& there = attempts_.at(attempt);
-      if (there.training.size() < static_cast<size_t>(machine.start.nodes)) lose_contact(attempt, -1, 0);
+      if (there.training.size() < static_cast<size_t>(machine.attempt.nodes)) lose_contact(attempt, -1, 0);
     });
 }
 
 // The workers have ended, or are about to; the launcher says so.
 void SimulatedRun::end_workers(Machine& machine, double after, int exit_code, std::optional<FailureKind> kind) {
-  const int attempt = machine.start.attempt;
+  const int attempt = machine.attempt.number;
   machine.doing = Doing::kEnding;
   if (kind && !machine.failure)
     machine.failure =
-        WorkerFailure{.rank = machine.start.first_rank, .time = clock_of(machine), .kind = *kind, .message = "bad"};
+        WorkerFailure{.rank = machine.attempt.first_rank, .time = clock_of(machine), .kind = *kind, .message = "bad"};
   time_.in(after, [this, &machine, attempt, exit_code] { say_ended(machine, attempt, exit_code); });
 }
 
 void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
-  if (machine.doing != Doing::kEnding || machine.start.attempt != attempt) return;
+  if (machine.doing != Doing::kEnding || machine.attempt.number != attempt) return;
   if (frozen(machine))
     return machine.frozen_until == kForever
                ? void()
                : time_.in(0.25, [=, this, &machine] { say_ended(machine, attempt, exit_code); });
-  WorkerEnd worker{.rank = machine.start.first_rank,
+  WorkerEnd worker{.rank = machine.attempt.first_rank,
                    .host = log::text("host", machine.index),
                    .exit_code = exit_code,
                    .rolls_back = machine.rolls_back,
@@ -321,8 +321,8 @@ void SimulatedRun::lose_server(Machine& machine) {
   tell(log::text("machine ", machine.index, " has lost the first"));
   if (!attempts_.empty())
     attempts_.back().hurt_before |=
-        machine.start.attempt + 1 != static_cast<int>(attempts_.size()) || machine.doing == Doing::kWaiting;
-  if (machine.doing == Doing::kTraining) lose_contact(machine.start.attempt, machine.index, uniform(0.05, 2));
+        machine.attempt.number + 1 != static_cast<int>(attempts_.size()) || machine.doing == Doing::kWaiting;
+  if (machine.doing == Doing::kTraining) lose_contact(machine.attempt.number, machine.index, uniform(0.05, 2));
   machine.doing = Doing::kGone;
   machine.exit_code = kExitFailed;
   disconnect(machine, "it closed the connection");
@@ -335,7 +335,7 @@ void SimulatedRun::finish_training(int attempt) {
   auto& now = attempts_.at(attempt);
   if (now.stopping) return;
   const auto trains = [&](int index) {
-    return machines_[index]->doing == Doing::kTraining && machines_[index]->start.attempt == attempt;
+    return machines_[index]->doing == Doing::kTraining && machines_[index]->attempt.number == attempt;
   };
   if (!std::ranges::all_of(now.machines, trains)) return;
   if (std::ranges::any_of(now.machines, [&](int index) { return frozen(*machines_[index]) || cut(*machines_[index]); }))
@@ -352,14 +352,14 @@ void SimulatedRun::finish_training(int attempt) {
 void SimulatedRun::save_and_stop(int attempt) {
   auto& now = attempts_.at(attempt);
   now.stopping = true;
-  const bool all_there = now.training.size() == static_cast<size_t>(machines_[now.machines.front()]->start.nodes) &&
+  const bool all_there = now.training.size() == static_cast<size_t>(machines_[now.machines.front()]->attempt.nodes) &&
                          std::ranges::all_of(now.machines, [&](int index) {
                            const auto& machine = *machines_[index];
                            return machine.doing == Doing::kTraining && !frozen(machine) && !cut(machine);
                          });
   for (const int index : now.machines) {
     auto& machine = *machines_[index];
-    if (machine.doing == Doing::kTraining && machine.start.attempt == attempt)
+    if (machine.doing == Doing::kTraining && machine.attempt.number == attempt)
       all_there ? end_workers(machine, uniform(0.1, 5), kExitPreempted)
                 : end_workers(machine, uniform(0.1, 30), kExitFailed, FailureKind::kCommunication);
   }
@@ -367,20 +367,20 @@ void SimulatedRun::save_and_stop(int attempt) {
 
 void SimulatedRun::fail_worker(Machine& machine, FailureKind kind) {
   if (kind != FailureKind::kCommunication) note_cause(machine, /*loss=*/false);
-  tell(log::text("rank ", machine.start.first_rank, " fails: ", word_of(kind)));
-  const auto say = [this, &machine, attempt = machine.start.attempt] {
+  tell(log::text("rank ", machine.attempt.first_rank, " fails: ", word_of(kind)));
+  const auto say = [this, &machine, attempt = machine.attempt.number] {
     serve(machine, [&] { coordinator_->failing(machine.connection, attempt, time_.time()); });
   };
   send(machine, say);
   if (mischief_) send(machine, say);
   end_workers(machine, uniform(0, 13), kExitFailed, kind);
-  lose_contact(machine.start.attempt, machine.index, uniform(0.05, 2));
+  lose_contact(machine.attempt.number, machine.index, uniform(0.05, 2));
 }
 
 // A second rank's own failure, before its collectives tell it of the first.
 void SimulatedRun::fail_another(int attempt) {
   for (const auto& machine : machines_) {
-    if (machine->doing == Doing::kTraining && machine->start.attempt == attempt && !frozen(*machine))
+    if (machine->doing == Doing::kTraining && machine->attempt.number == attempt && !frozen(*machine))
       return fail_worker(*machine, FailureKind::kInternal);
   }
 }
@@ -393,7 +393,7 @@ void SimulatedRun::lose_contact(int attempt, int but, double after) {
 }
 
 void SimulatedRun::fail_collective(Machine& machine, int attempt) {
-  if (machine.doing != Doing::kTraining || machine.start.attempt != attempt) return;
+  if (machine.doing != Doing::kTraining || machine.attempt.number != attempt) return;
   if (!frozen(machine)) return fail_worker(machine, FailureKind::kCommunication);
   if (machine.frozen_until != kForever)
     time_.in(0.25, [this, &machine, attempt] { fail_collective(machine, attempt); });
@@ -405,8 +405,8 @@ void SimulatedRun::note_cause(const Machine& machine, bool loss) {
   untold_ = untold_ || (loss && machine.index == 0);
   const bool takes_part = machine.doing == Doing::kPreparing || machine.doing == Doing::kTraining;
   if (!takes_part || (loss && machine.index == 0)) return;
-  attempts_.at(machine.start.attempt)
-      .causes.push_back({loss, loss ? machine.start.node : machine.start.first_rank, time_.now()});
+  attempts_.at(machine.attempt.number)
+      .causes.push_back({loss, loss ? machine.attempt.node : machine.attempt.first_rank, time_.now()});
 }
 
 void SimulatedRun::kill(Machine& machine) {
@@ -415,7 +415,7 @@ void SimulatedRun::kill(Machine& machine) {
   if (machine.doing == Doing::kEnding) untold_ = true;  // what it knew of the cause may go with it
   const bool trained = machine.doing == Doing::kTraining;
   machine.doing = Doing::kGone;
-  if (trained) lose_contact(machine.start.attempt, machine.index, uniform(0.05, 2));
+  if (trained) lose_contact(machine.attempt.number, machine.index, uniform(0.05, 2));
   disconnect(machine, "it closed the connection");
   if (machine.index > 0) return;
   server_dead_ = true;
@@ -432,7 +432,7 @@ void SimulatedRun::freeze(Machine& machine, double duration) {
   machine.frozen_until = std::max(machine.frozen_until, time_.now() + duration);
   if (machine.doing != Doing::kTraining || duration < kCollectiveTimeout) return;
   time_.in(kCollectiveTimeout,
-           [this, attempt = machine.start.attempt, index = machine.index] { lose_contact(attempt, index, 0); });
+           [this, attempt = machine.attempt.number, index = machine.index] { lose_contact(attempt, index, 0); });
 }
 
 void SimulatedRun::cut_link(Machine& machine, double duration) {
@@ -442,7 +442,7 @@ void SimulatedRun::cut_link(Machine& machine, double duration) {
   if (duration > kNodeTimeout) note_cause(machine, /*loss=*/true);
   machine.cut_until = std::max(machine.cut_until, time_.now() + duration);
   if (machine.doing != Doing::kTraining || duration < kCollectiveTimeout) return;
-  time_.in(kCollectiveTimeout, [this, attempt = machine.start.attempt] { lose_contact(attempt, -1, 0); });
+  time_.in(kCollectiveTimeout, [this, attempt = machine.attempt.number] { lose_contact(attempt, -1, 0); });
 }
 
 void SimulatedRun::signal(Machine& machine, int number) {
@@ -461,7 +461,7 @@ void SimulatedRun::signal(Machine& machine, int number) {
     time_.in(0.5, [this, &machine] { disconnect(machine, "it closed the connection"); });
   } else if (machine.doing == Doing::kTraining) {
     again ? end_workers(machine, uniform(0.1, 10), kExitFailed, FailureKind::kCommunication)
-          : save_and_stop(machine.start.attempt);
+          : save_and_stop(machine.attempt.number);
   }
 }
 

@@ -62,7 +62,7 @@ class SimulatedRun {
     std::deque<std::function<void()>> to_server, from_server;
     Liveness liveness{0};
     double next_beat = 0;
-    StartOrder start;
+    ddprun::Attempt attempt;
     std::optional<Order::Kind> told;  // while it prepared
     bool rolls_back = false;          // its workers end this attempt for the next one
     std::set<int> ended;              // attempts
@@ -109,7 +109,7 @@ class SimulatedRun {
   void serve(Machine& machine, const std::function<void()>& act);
   void server_tick();
   void carry_out_orders();
-  Coordinator::Start begin(int world_size, int nodes);
+  Order begin(int world_size, int nodes);
 
   // A launcher.
   void join(Machine& machine);

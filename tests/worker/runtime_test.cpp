@@ -30,12 +30,10 @@ TEST(Runtime, DeterminismIsSetBeforeNcclsGroupIsMade) {
   const auto load = [&](int64_t, int64_t) {
     return std::make_shared<testing::IdleBackend>("", testing::IdleBackend::Calls{.grouping = look});
   };
-  const WorkerPlace place{.world_size = 2,
-                          .run_dir = folder.path(),
-                          .config = folder.path() / "config.yaml",
+  const WorkerPlace place{.attempt = {.world_size = 2, .run_dir = folder.path()},
+                          .device = Device::kGpu,
                           .store = folder.path() / "store",
-                          .address = "127.0.0.1",
-                          .device = Device::kGpu};
+                          .config = folder.path() / "config.yaml"};
   EXPECT_THROW(Runtime(place, {}, load), Grouped);
   at::globalContext().setDeterministicAlgorithms(false, false);
   EXPECT_TRUE(deterministic);

@@ -22,6 +22,7 @@ class Worker:
     """One rank's process: a process of the run that has RANK in its environment."""
 
     environment: dict
+    place: dict  # what ddprun tells it besides; empty for all other programs
     peak_rss_bytes: int = 0
     main_thread_seconds: float = 0.0
     other_threads_seconds: float = 0.0
@@ -139,8 +140,15 @@ class Watch:
         environment = dict(text.decode(errors="replace").split("=", 1) for text in variables if b"=" in text)
         if "RANK" not in environment:
             return None
-        self.workers[pid] = Worker(environment)
+        self.workers[pid] = Worker(environment, place_of(environment))
         return self.workers[pid]
+
+
+def place_of(environment):
+    try:
+        return json.loads(pathlib.Path(environment["DDPRUN_PLACE"]).read_bytes())
+    except (KeyError, FileNotFoundError):  # another program's worker, or the run has just ended
+        return {}
 
 
 def peak_rss(pid):

@@ -128,8 +128,8 @@ def medians(**lists):
 
 def first_step_at(finished, summary):
     """Seconds since 1970. The launcher's own clock starts after its libraries are loaded; ours started before."""
-    started_at = next((worker.environment["DDPRUN_STARTED_AT"] for worker in finished.workers), None)
-    launched_at = finished.started_at if started_at is None else float(started_at) + time.time() - time.monotonic()
+    started_at = next((worker.place["started_at"] for worker in finished.workers if worker.place), None)
+    launched_at = finished.started_at if started_at is None else started_at + time.time() - time.monotonic()
     return launched_at + summary["first_step_seconds"]
 
 

@@ -128,7 +128,7 @@ nlohmann::json probe_rendezvous(int nodes) {
   }
   from_nodes.write.reset();
   const auto rss_before = status_number("VmRSS");
-  const auto begin = [](int, int) { return Coordinator::Start{.run_dir = "run"}; };
+  const auto begin = [](int, int) { return Order{.attempt = {.run_dir = "run"}}; };
   ServerPlan plan;
   plan.listen = {"127.0.0.1", 0};
   plan.secret = kSecret;

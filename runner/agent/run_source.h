@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Opens the run that a command trains: the one that it names, an unfinished one, or a new one.
+#pragma once
+
+#include "agent/checked_experiment.h"
+#include "cluster/placement.h"
+#include "config/resumed_keys.h"
+#include "launch/run_folder.h"
+
+#include <filesystem>
+#include <vector>
+
+namespace ddprun {
+
+// A run that is ready for its first attempt under this command.
+struct PreparedRun {
+  RunFolder folder;
+  std::filesystem::path checkpoint;  // to start from if the folder has none; may be empty
+};
+
+// Opens the run in the folder `resumed` or, if that is empty, the run that the experiment or the engine of this job
+// goes on with, else a new one. Prepares its data first. Throws UserError.
+PreparedRun open_run(const std::filesystem::path& resumed, const CheckedExperiment& checked,
+                     const Placement& placement);
+
+// Throws UserError if the experiment differs from what the run has recorded in a key that it would ignore: one that is
+// fixed by one of `by`, or by the run's checkpoints.
+void refuse_ignored(const std::filesystem::path& run, const Experiment& now, std::vector<FixedKey::By> by);
+
+}  // namespace ddprun

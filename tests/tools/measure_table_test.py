@@ -72,6 +72,13 @@ class Measured(unittest.TestCase):
             made = table.measure(Table("t", "", lambda _: cases), BENCH, Share())
         self.assertIn("| mlp: ours | 1 (1 .. 1) |\n| convnet: ours | 2 (2 .. 2) |", made.text)
 
+    def test_the_rounds_that_are_told_are_those_of_the_case_with_the_fewest_and_not_of_one_that_failed(self):
+        done = [Rounds(3, 0, failures={"ours": "it broke"}), Rounds(3, 3, {"ours": [{}] * 3}), Rounds(3, 2, {"ours": [{}] * 2})]
+        cases = [(Case([], (SPEED,)), rounds) for rounds in done]
+        self.assertIn("in turn: 2 of 3 planned", table.rounds_in_words(cases))
+        self.assertEqual(table.rounds_in_words(cases[:1]), "No side was measured.")
+        self.assertEqual(table.rounds_in_words([]), "")
+
     def test_words_are_figures_too(self):
         made = made_of(Case([side("ours", ["rank 1"] * 3, "told")], (Figure("told", "reported"),)))
         self.assertIn("| ours | rank 1 |", made.text)

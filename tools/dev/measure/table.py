@@ -150,11 +150,19 @@ def measure(table, bench, share):
         in_words = lambda found: f"{first.text} {first.show([found[first.key]])}"  # noqa: B023, E731
         made.cases.append((case, alternate(case.sides, share, wanted, bench.most_seconds, in_words)))
     compared, made.targets = ratio_rows(made.cases)
-    parts = [table.words(bench) if table.words else "", made.cases[0][1].in_words() if made.cases else ""]
+    parts = [table.words(bench) if table.words else "", rounds_in_words(made.cases)]
     made.text = "\n\n".join(filter(None, [" ".join(filter(None, parts)), sides_table(made.cases), compared]))
     if table.after:
         table.after(bench, made)
     return made
+
+
+def rounds_in_words(cases):
+    """Says how many rounds each case has at least. A case that has none is among the sides that were not measured."""
+    measured = [rounds for _, rounds in cases if rounds.results]
+    if measured:
+        return min(measured, key=lambda rounds: rounds.done).in_words()
+    return "No side was measured." if cases else ""
 
 
 def label(case, side):

@@ -88,7 +88,7 @@ def traced(run_dir):
 
 def each_operation(_, made):
     """A table for each case: a row for each operation of the first round, a column for each side."""
-    for case, rounds in made.cases:
+    for case, rounds in filter(lambda one: one[1].results, made.cases):
         columns = {side: results[0]["operations"] for side, results in rounds.results.items()}
         most = {
             name: max(column.get(name, 0) for column in columns.values())

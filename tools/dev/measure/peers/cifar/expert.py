@@ -12,7 +12,6 @@ import functools
 import job
 import torch
 from torch.nn import functional
-from wide_resnet import WideResNet
 
 
 def make_parser():
@@ -87,7 +86,7 @@ def run(networks, args, device):
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     kind = (args.depth, args.widen_factor, args.precision, args.compile, args.global_batch)
-    _, (model, make) = networks.get(kind, lambda: job.channels_last(WideResNet(args.depth, args.widen_factor).to(device)),
+    _, (model, make) = networks.get(kind, lambda: job.channels_last(job.WideResNet(args.depth, args.widen_factor).to(device)),
                                     lambda network: forms(network, args, device))  # fmt: skip
     record = job.Record(args)
     train(model, Batches(args, device, make), args, device, record)

@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
-from wide_resnet import WideResNet
 
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -97,7 +96,7 @@ def run(args, device):
     torch.backends.cudnn.benchmark = True
     on_gpu = device.type == "cuda"
     loader = make_loader(args, on_gpu)
-    network = WideResNet(args.depth, args.widen_factor).to(device)
+    network = job.WideResNet(args.depth, args.widen_factor).to(device)
     model = DistributedDataParallel(network, device_ids=[device.index] if on_gpu else None)
     record = job.Record(args)
     train(model, loader, device, args, record)

@@ -12,7 +12,6 @@ import functools
 import job
 import torch
 import torch.distributed as dist
-from networks import make_network
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -91,7 +90,7 @@ def run(networks, args, device):
     torch.backends.cudnn.benchmark = True
     images, labels = load(args.data, "train", device)
     kind = (args.model, args.hidden, args.precision, args.compile, args.global_batch)
-    network, model = networks.get(kind, lambda: job.channels_last(make_network(args).to(device)),
+    network, model = networks.get(kind, lambda: job.channels_last(job.make_network(args).to(device)),
                                   lambda network: distributed(network, args, device))  # fmt: skip
     record = job.Record(args)
     correct = total = 0

@@ -8,7 +8,6 @@ Fair and plain: nothing is slowed down, nothing is tuned. What measures is in ..
 import job
 import torch
 import torch.distributed as dist
-from networks import make_network
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -67,7 +66,7 @@ def count_correct(model, loader, device):
 def run(args, device):
     on_gpu = device.type == "cuda"
     loader, test_loader = (make_loader(args, is_train, on_gpu) for is_train in (True, False))
-    model = DistributedDataParallel(make_network(args).to(device), device_ids=[device.index] if on_gpu else None)
+    model = DistributedDataParallel(job.make_network(args).to(device), device_ids=[device.index] if on_gpu else None)
     record = job.Record(args)
     correct = total = 0
     train(model, loader, device, args, record)

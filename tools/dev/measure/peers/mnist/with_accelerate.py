@@ -9,7 +9,6 @@ import job
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
-from networks import make_network
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
@@ -54,7 +53,7 @@ def main():
                    pin_memory=on_gpu)
         for is_train in (True, False)
     )  # fmt: skip
-    model = make_network(args)
+    model = job.make_network(args)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
     model, optimizer, loader, test_loader = accelerator.prepare(model, optimizer, loader, test_loader)
     record = job.Record(args)

@@ -10,7 +10,6 @@ import warnings
 import job
 import lightning
 import torch
-from networks import make_network
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
@@ -19,7 +18,7 @@ class Classifier(lightning.LightningModule):
     def __init__(self, args):
         super().__init__()
         self.args = args
-        self.network = make_network(args)
+        self.network = job.make_network(args)
         self.correct = 0
 
     def training_step(self, batch, _):

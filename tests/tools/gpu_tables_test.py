@@ -145,6 +145,11 @@ class TablesTest(unittest.TestCase):
         self.assertIn("Not measured: trainer.precision=fp32:", made.markdown())
         self.assertIn("it broke", made.missing()["trainer.precision=fp32"])
 
+    def test_the_words_of_the_fast_paths_say_what_was_trained_and_whether_the_images_were_true(self):
+        self.assertEqual(BY_NAME["fast_paths_convnet"].words(self.bench), "MNIST. Batch 100, 3000 steps, measured after 600.")
+        self.bench.real_cifar100 = False
+        self.assertIn("RANDOM", BY_NAME["fast_paths_wide_resnet"].words(self.bench))
+
     def test_the_speed_of_a_large_network_is_a_share_of_the_roofline(self):
         made = self.measure("roofline")
         self.assertFalse(made.failed())

@@ -186,15 +186,19 @@ SWITCHED = (
 )
 
 
-def fast_paths(model, job, needs=""):
-    """job(bench, overrides) is that of each side."""
+def fast_paths(model, job, trained, needs=""):
+    """job(bench, overrides) is that of each side, and trained(bench) says on what."""
 
     def cases(bench):
         keys = (*SWITCHED, *(f"trainer.precision={precision}" for precision in bench.sizes.precisions))
         sides = [ours(bench, AS_IT_IS, job(bench, ())), *(ours(bench, key, job(bench, (key,))) for key in keys)]
         yield Case(sides, (SPEED, REPLAYED), tuple(Ratio(key, AS_IT_IS) for key in keys))
 
-    return Table(f"fast_paths_{model}", f"fast paths of {model}, each switched off by its key", cases, needs=needs)
+    def in_words(bench):
+        base = job(bench, ())
+        return f"{trained(bench)}. Batch {base.batch}, {base.steps} steps, measured after {base.warm_up}."
+
+    return Table(f"fast_paths_{model}", f"fast paths of {model}, each switched off by its key", cases, words=in_words, needs=needs)
 
 
 def half_of_mnist(bench, overrides):
@@ -414,8 +418,9 @@ TABLES = [
     Table("roofline", "a large wide residual network in bf16 against what this very GPU could do at most", roofline, words=roofline_in_words,
           after=limits, weight=13),
     Table("cifar10", "CIFAR-10 in seconds, beside airbench94: the whole command", cifar10, words=cifar10_in_words, least=25),
-    fast_paths("convnet", half_of_mnist, needs="mnist"),
+    fast_paths("convnet", half_of_mnist, lambda _: "MNIST", needs="mnist"),
     mnist_table("convnet_bn"),
-    fast_paths("wide_resnet", lambda bench, overrides: cifar100(bench, "bf16", overrides)),
+    fast_paths("wide_resnet", lambda bench, overrides: cifar100(bench, "bf16", overrides),
+               lambda bench: f"{name_of(bench.sizes.network)}; {training_images(bench)}"),
     Table("scaling", "more GPUs than are there, calculated", lambda _: (), words=scaling_in_words, after=scaling, weight=0.1, least=0),
 ]  # fmt: skip

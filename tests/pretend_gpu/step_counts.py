@@ -5,8 +5,8 @@ of one of 40, so that nothing counts which both do at their start and their end.
 
     tests/pretend_gpu/step_counts.py [NETWORK...]
 
-prints a table; gpt2 needs the Python package transformers. docs/benchmarks.md has it, and tests/pretend_gpu/step_counts_test.py holds what it
-must show."""
+prints a table; gpt2 needs the Python package transformers. docs/benchmarks.md sums it up, and tests/pretend_gpu/step_counts_test.py holds what
+it must show."""
 
 import collections
 import importlib.util

@@ -120,13 +120,15 @@ OF_A_WORKER = (
     Figure("wall_overhead", "by the wall clock, %", 2, 100),
     Figure("helper_cpu_share", "helper threads, %", 1, 100),
 )
-MOST_PERCENT = 3
+COMPUTING = Figure("computing", "computation's share of a step", 3)
+LEAST_COMPUTING = 0.97  # of a step: the rest adds 3 %
 
 
 def worker_overhead(bench):
     for model in ("convnet_bn", "convnet", "mlp"):
         job = job_of(bench.options, model, workers=1, batch=bench.options.global_batch // 2)
-        yield Case([Side("ddprun", functools.partial(overhead, ours(bench, job)))], OF_A_WORKER, (), model)
+        sides = [Side("ddprun", functools.partial(overhead, ours(bench, job)))]
+        yield Case(sides, OF_A_WORKER, (Ratio("ddprun", figure=COMPUTING, at_least=LEAST_COMPUTING),), model)
 
 
 def overhead(side, seconds):
@@ -138,6 +140,7 @@ def overhead(side, seconds):
         "step": summary["step_seconds"] / steps,
         "data": summary["data_seconds"] / steps,
         "overhead": summary["step_seconds"] / compute - 1,
+        "computing": compute / summary["step_seconds"],
         "wall_overhead": found["loop_seconds"] / (steps - 1) / (compute / steps) - 1,
     }
 
@@ -145,8 +148,7 @@ def overhead(side, seconds):
 def overhead_in_words(bench):
     return (
         f"One worker, batch {bench.options.global_batch // 2}. Overhead: the time of its steps over that of their "
-        "computation (forward, backward, optimizer), by the worker's own stopwatch; it should be at most "
-        f"{MOST_PERCENT} %. By the wall clock: the time from the first step's end to the last one's over as many mean "
+        "computation (forward, backward, optimizer), by the worker's own stopwatch. By the wall clock: the time from the first step's end to the last one's over as many mean "
         "computations, which sees what the stopwatch could miss. Helper threads: their processor time (reading ahead, "
         "logging) over the main thread's, over the whole life of the process."
     )

@@ -53,6 +53,7 @@ PARTS = {
         Check(bits.data_parallel_resumes, 60),
         Check(ranks.nccl_mistakes, 60, NCCL),
         Check(models.little_memory, 90, alone=True),
+        Check(models.out_of_memory, 120, alone=True),
     ],
     2: [
         Check(machine.measures, 60),

@@ -114,6 +114,21 @@ def little_memory(context):
     return f"a step takes {needed / 1e9:.1f} GB of {needed / 0.6e9:.1f}; replayed: {run.summary()['replayed_steps']} of {2 * (steps + 1)}"
 
 
+def out_of_memory(context):
+    """a batch beyond the GPU's memory is reported with what to change; micro_batch=auto trains it"""
+    context.require_gpu()
+    batch, widen, share = (512, 1, {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}) if context.rehearse else (65536, 10, {})
+    words = [f"dataset.train_size={batch}", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet", "model.depth=16",
+             f"model.widen_factor={widen}", f"trainer.global_batch={batch}", "trainer.max_steps=1"]  # fmt: skip
+    _, process = context.ddprun.start("oom", "digits", words, share)
+    status = context.ddprun.status(process, "oom")
+    text = context.ddprun.output("oom")
+    assert status == 1 and "trainer.micro_batch=auto" in text, f"exit code {status}: {text[-300:]}"
+    context.train("oom_auto", [*words, "trainer.micro_batch=auto"], environment=share)
+    found = re.search(r"auto found (\d+) samples", context.ddprun.output("oom_auto"))
+    return f"auto found {found.group(1)} samples of {batch}" if found else f"{batch} samples fit at once"
+
+
 def models(precision):
     """The check of all networks in this precision."""
 

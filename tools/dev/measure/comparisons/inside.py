@@ -148,9 +148,10 @@ def overhead(side, seconds):
 def overhead_in_words(bench):
     return (
         f"One worker, batch {bench.options.global_batch // 2}. Overhead: the time of its steps over that of their "
-        "computation (forward, backward, optimizer), by the worker's own stopwatch. By the wall clock: the time from the first step's end to the last one's over as many mean "
-        "computations, which sees what the stopwatch could miss. Helper threads: their processor time (reading ahead, "
-        "logging) over the main thread's, over the whole life of the process."
+        "computation (forward, backward, optimizer), by the worker's own stopwatch. By the wall clock: the time from "
+        "the first step's end to the last one's over as many mean computations, which sees what the stopwatch could "
+        "miss. Helper threads: their processor time (reading ahead, logging) over the main thread's, over the whole "
+        "life of the process."
     )
 
 

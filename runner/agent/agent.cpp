@@ -66,7 +66,7 @@ class Agent {
       log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
                 " restarts this job itself (--max-restarts); ddprun does not");
     require_sidecars(request_.checked.sidecars);
-    // Opened only now that this node listens, so that a failure to shows before the other nodes are kept busy.
+    // Opened only now that this node listens, so that a failure to listen shows before the other nodes are kept busy.
     auto run = open_run(request_.resumed, request_.checked, setup_.placement);
     request_.early.reset();
     const std::scoped_lock lock(mutex_);

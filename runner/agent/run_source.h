@@ -19,7 +19,7 @@ struct PreparedRun {
 };
 
 // Opens the run in the folder `resumed` or, if that is empty, the run that the experiment or the engine of this job
-// goes on with, else a new one. Prepares its data first. Throws UserError.
+// resumes, else a new one. Prepares its data first. Throws UserError.
 PreparedRun open_run(const std::filesystem::path& resumed, const CheckedExperiment& checked,
                      const Placement& placement);
 

@@ -15,7 +15,7 @@ struct Attempt {
   int first_rank = 0;       // of this node's workers, whose ranks are consecutive
   int world_size = 1;       // the workers of all nodes
   std::filesystem::path run_dir;
-  std::filesystem::path checkpoint;  // a verified one to go on from, or to use; empty: the run begins
+  std::filesystem::path checkpoint;  // a verified one to continue from, or to use; empty: the run begins
   std::string mark;                  // in run_dir; a node that finds it sees that folder (launch/run_folder.h)
   std::string first_node;            // name of the first node, which has the folder
 };

@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-Message text(const std::string& bytes) {
+Message text_message(const std::string& bytes) {
   return is_utf8(bytes) ? Message(bytes) : Message::binary({bytes.begin(), bytes.end()});
 }
 

@@ -47,7 +47,7 @@ Integer whole(const Message& value) {
 
 // A text that a foreign library or a file system gives may contain any bytes: if it is not UTF-8, it becomes binary
 // data. The second throws for what is neither.
-Message text(const std::string& bytes);
+Message text_message(const std::string& bytes);
 std::string text_of(const Message& message);
 
 template <class Value>
@@ -59,7 +59,7 @@ Message message_of(Record record) {
   auto message = Message::object();
   visit_fields(record, [&message]<class Value>(const char* name, const Value& value) {
     if constexpr (IsText<Value>) {
-      message[name] = text(value);
+      message[name] = text_message(value);
     } else if constexpr (std::is_enum_v<Value>) {
       message[name] = word_of(value);
     } else if constexpr (std::is_arithmetic_v<Value>) {

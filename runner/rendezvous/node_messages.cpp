@@ -18,8 +18,8 @@ double time_of(const Message& age, double now) { return age.is_null() ? 0 : now 
 Message failure_message(const WorkerFailure& failure, double now) {
   return {{"age", age_of(failure.time, now)},
           {"kind", word_of(failure.kind)},
-          {"message", text(failure.message)},
-          {"phase", text(failure.phase)},
+          {"message", text_message(failure.message)},
+          {"phase", text_message(failure.phase)},
           {"step", failure.step}};
 }
 
@@ -46,13 +46,13 @@ Message worker_message(const WorkerEnd& end, double now) {
                   {"signal", end.signal},
                   {"killed_by_launcher", end.killed_by_launcher},
                   {"age", age_of(end.time, now)},
-                  {"log", text(end.log.string())},
+                  {"log", text_message(end.log.string())},
                   {"last_lines", Message::array()}};
   if (end.failure) message["failure"] = failure_message(*end.failure, now);
   if (const auto& still = end.stall)
-    message["stall"] = {static_cast<int>(still->activity), still->step,        still->seconds,
-                        std::string(1, still->state),      text(still->doing), still->waits};
-  for (const auto& line : end.last_lines) message["last_lines"].push_back(text(line));
+    message["stall"] = {static_cast<int>(still->activity), still->step, still->seconds, std::string(1, still->state),
+                        text_message(still->doing),        still->waits};
+  for (const auto& line : end.last_lines) message["last_lines"].push_back(text_message(line));
   return message;
 }
 
@@ -132,11 +132,12 @@ AttemptEnd attempt_end(const Message& message, double now) {
 }
 
 Message to_message(const Order& order) {
-  Message message{{"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text(order.text)}};
+  Message message{
+      {"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text_message(order.text)}};
   if (order.kind != Order::Kind::kStart) return message;
   message["attempt"] = message_of(order.attempt);
   message["experiment"] = Message::object();
-  for (const auto& [key, value] : order.experiment) message["experiment"][key] = text(value);
+  for (const auto& [key, value] : order.experiment) message["experiment"][key] = text_message(value);
   return message;
 }
 

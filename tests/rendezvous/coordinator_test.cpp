@@ -198,7 +198,7 @@ TEST(Coordinator, ARollbackStartsTheNextAttemptAtOnceAndIsNoRestartAfterAFailure
   for (const int node : {0, 1}) run.join(node);
   for (int attempt = 0; attempt < 5; ++attempt) {
     EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
-    EXPECT_EQ(run.starts[1].attempt, attempt);
+    EXPECT_EQ(run.starts[1].number, attempt);
     run.roll_back(1);
     EXPECT_THAT(run.told(), IsEmpty());
     run.roll_back(0);

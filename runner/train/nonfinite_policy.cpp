@@ -89,6 +89,7 @@ std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t s
 }
 
 void write_event(const NonfiniteEvent& event, OnNonfinite action, int64_t to, const std::filesystem::path& file) {
+  if (action != OnNonfinite::kRollback && std::filesystem::exists(file)) return;
   auto ranks = ordered_json::array();
   for (size_t rank = 0; rank < event.ranks.size(); ++rank) ranks.push_back(to_json(event.ranks[rank], rank));
   ordered_json content{{"step", event.step},

@@ -49,8 +49,9 @@ NonfiniteEvent gather_event(const OpenStep& step, Communicator& communicator);
 
 std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t step);
 
-// Writes the event to <run>/nonfinite/step_00000037.json, in place of one that an earlier attempt has left. `action` is
-// trainer.on_nonfinite; with a rollback `to` is the step of the checkpoint. Throws if it cannot be written.
+// Writes the event to <run>/nonfinite/step_00000037.json, unless the file exists from an earlier attempt; that of a
+// rollback takes its place. `action` is trainer.on_nonfinite; with a rollback `to` is the step of the checkpoint.
+// Throws if it cannot be written.
 void write_event(const NonfiniteEvent& event, OnNonfinite action, int64_t to, const std::filesystem::path& file);
 
 // A rollback of this run, as its event's file has it.

@@ -296,6 +296,12 @@ void TrainStep::drop_gradients() {
   for (const auto& parameter : parameters_) parameter.value.mutable_grad().reset();
 }
 
+void TrainStep::skip(int64_t step) {
+  set_lrs(step);
+  lr_.forget();
+  ++skipped_;
+}
+
 int64_t TrainStep::skipped() {
   if (last_) skipped_ += last_->nonfinite() ? 1 : 0;
   last_.reset();

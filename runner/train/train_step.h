@@ -73,8 +73,8 @@ class TrainStep {
   // Shows the gradients of the next run(), a watched one, averaged over the ranks and before clipping.
   void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
 
-  // Skips a step, instead of run().
-  void skip() { ++skipped_; }
+  // Skips the step after `step` steps, instead of run(). Rows show the lrs that it would have had.
+  void skip(int64_t step);
 
   // Runs forward, backward and the exchange only, and discards the gradients. Random generators and buffers change.
   void warm_up(const TrainBatch& batch) { compute(batch, 0, {.backward_only = true}); }

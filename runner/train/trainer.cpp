@@ -222,7 +222,7 @@ void Trainer::train_step() try {
   on_activity(Activity::kComputing);
   at::Tensor loss;
   if (nonfinite_.skips(state_.step + 1)) {
-    step_.skip();
+    step_.skip(state_.step);
     ++state_.skipped;
   } else {
     const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1);

@@ -32,6 +32,12 @@ TensorDict state(int64_t rank) {
       {"channels_last", at::arange(120, at::kDouble).view({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)}};
 }
 
+// As a file gives them back.
+TensorDict row_major(TensorDict tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.contiguous();
+  return tensors;
+}
+
 TEST(GatherTensors, TheFirstRankGetsThoseOfAllByRank) {
   on_ranks(3, [](Communicator& communicator) {
     const auto rank = communicator.world().rank;
@@ -48,7 +54,7 @@ TEST(GatherTensors, TheFirstRankGetsThoseOfAllByRank) {
 }
 
 // Only rank 0 knows where it lies.
-TEST(ReadOnAll, EveryRankGetsItsElementsAsTheyLie) {
+TEST(ReadOnAll, EveryRankGetsWhatRankZeroReads) {
   const TempFolder folder;
   const auto large = at::arange(20 << 20, at::kInt);  // 80 MiB: more than one piece
   const Checkpoint saved{.step = 7,
@@ -65,9 +71,9 @@ TEST(ReadOnAll, EveryRankGetsItsElementsAsTheyLie) {
     EXPECT_EQ(read.step, 7);
     EXPECT_EQ(read.progress, saved.progress);
     EXPECT_TRUE(same(read.average, saved.average));
-    EXPECT_TRUE(same(read.optimizer, saved.optimizer));
+    EXPECT_TRUE(same(read.optimizer, row_major(saved.optimizer)));
     ASSERT_EQ(read.ranks.size(), 2U);
-    for (const size_t rank : {0, 1}) EXPECT_TRUE(same(read.ranks[rank], saved.ranks[rank]));
+    for (const size_t rank : {0, 1}) EXPECT_TRUE(same(read.ranks[rank], row_major(saved.ranks[rank])));
     EXPECT_EQ(read.model.empty(), !is_rank_zero);
   });
 }

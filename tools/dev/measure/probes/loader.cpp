@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // loader_probe CONFIGS BATCHES EXPERIMENT [OVERRIDE...]: pulls the experiment's training batches as fast as they come,
 // without a model. CONFIGS is where experiments lie. Prints its figures as one line of JSON.
+#include "data/loader.h"
+
 #include "config/compose.h"
 #include "config/experiment_reader.h"
-#include "data/loader.h"
 #include "plugin_host/plugin_host.h"
 
 #include <ATen/Parallel.h>

@@ -35,7 +35,8 @@ T hear(int fd) {
   return value;
 }
 
-// What the parent tells the process of the nodes: where its server listens, and how the first node proves that it is its own.
+// What the parent tells the process of the nodes: where its server listens, and how the first node proves that it is
+// its own.
 struct Invitation {
   int port = 0;
   std::array<char, 256> leader_key{};
@@ -45,7 +46,10 @@ struct Invitation {
 class Node {
  public:
   Node(int rank, int nodes, const Invitation& invitation)
-      : rank_(rank), nodes_(nodes), endpoint_{"127.0.0.1", invitation.port}, leader_key_(invitation.leader_key.data()) {}
+      : rank_(rank),
+        nodes_(nodes),
+        endpoint_{"127.0.0.1", invitation.port},
+        leader_key_(invitation.leader_key.data()) {}
 
   void join() {
     const auto deadline = Connection::Clock::now() + kPatience;

@@ -114,9 +114,12 @@ std::vector<Rollback> read_rollbacks(const std::filesystem::path& run_dir) {
       if (!content.contains("rolled_back_to")) continue;
       rollbacks.push_back({static_cast<int64_t>(to_count(content.at("step"))),
                            static_cast<int64_t>(to_count(content.at("rolled_back_to")))});
-    } catch (const std::exception& error) {
-      throw UserError(entry.path().string() + ": it says which step was rolled back, and cannot be read: " +
-                      error.what() + "; remove it to meet that step's batch again");
+    } catch (const UserError&) {
+      throw;
+    } catch (const std::exception&) {
+      throw UserError(
+          entry.path().string() +
+          ": it says which step was rolled back, and is damaged; remove it to meet that step's batch again");
     }
   }
   std::ranges::sort(rollbacks, {}, &Rollback::step);

@@ -93,7 +93,7 @@ def levels(runner):
 
 
 COMMENT = re.compile(r"""//[^\n]*|'(?:\\.|[^'\\\n])'|"(?:\\.|[^"\\\n])*\"""")
-INCLUDED = re.compile(r"^#include .*$", re.MULTILINE)
+INCLUDE_LINE = re.compile(r"^#include .*$", re.MULTILINE)
 NAME = re.compile(r"(?<![\w.>:])[A-Za-z_]\w{3,}")
 DECLARATION = re.compile(r"\bk[A-Z]\w+|^(?:class|struct|enum class)(?: DDPRUN_API)? \w+(?=[^;(]*\{)|^\S[\w:<>,&* ]* [*&]?[a-z]\w*_\w+(?=\()", re.MULTILINE)
 
@@ -103,7 +103,7 @@ def names_without_header(runner, sdk):
     constants, types and functions of several words that one header declares."""
     headers = {str(file.relative_to(runner)): file for file in runner.rglob("*.h")}
     headers |= {f"ddprun/{file.relative_to(sdk)}": file for file in sdk.rglob("*.h")}
-    text = {file: INCLUDED.sub("", COMMENT.sub("", file.read_text())) for file in [*headers.values(), *runner.rglob("*.cpp")]}
+    text = {file: INCLUDE_LINE.sub("", COMMENT.sub("", file.read_text())) for file in [*headers.values(), *runner.rglob("*.cpp")]}
     declared = {}
     for file in headers.values():
         for match in DECLARATION.finditer(text[file]):

@@ -21,7 +21,7 @@ struct RunRequest {
   bool carries_plugins = false;               // plugins made by --build go into the run's folder
   const CheckedExperiment& checked;
   double started_at = 0;               // steady_seconds() when the command began
-  std::filesystem::path resumed;       // the folder of the run to go on with; empty: as the experiment says
+  std::filesystem::path resumed;       // the folder of the run to resume; empty: as the experiment says
   std::optional<EarlySignals>& early;  // handled until the run is open, by the first node's agent
 };
 

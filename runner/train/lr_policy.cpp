@@ -4,6 +4,7 @@
 #include "plugin_host/plugin_call.h"
 
 #include <string>
+#include <utility>
 
 namespace ddprun {
 

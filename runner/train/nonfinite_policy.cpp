@@ -122,7 +122,6 @@ std::vector<Rollback> read_rollbacks(const std::filesystem::path& run_dir) {
           ": it says which step was rolled back, and is damaged; remove it to meet that step's batch again");
     }
   }
-  std::ranges::sort(rollbacks, {}, &Rollback::step);
   return rollbacks;
 }
 

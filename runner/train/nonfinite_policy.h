@@ -59,7 +59,7 @@ struct Rollback {
   int64_t step = 0, to = 0;
 };
 
-// Reads them, in the order of the steps. Throws UserError naming a file that is damaged.
+// Reads them, in any order. Throws UserError naming a file that is damaged.
 std::vector<Rollback> read_rollbacks(const std::filesystem::path& run_dir);
 
 class NonfinitePolicy {

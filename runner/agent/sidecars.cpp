@@ -93,7 +93,7 @@ struct Sidecars::Watch {
 
   // Returns whether it has given up.
   bool run_once() {
-    auto to_it = make_pipe(), from_it = make_pipe();
+    auto to_it = make_pipe(ReadEnd::kBlocking), from_it = make_pipe();
     const auto errors = open_log(run_dir / "logs" / (sidecar.name + ".log"));
     // In a session of its own: no signal of a terminal or to a group ends it before the run has.
     const auto child = start_program(with(sidecar.command, {"--beside", run_dir.string()}),

@@ -86,12 +86,13 @@ void UniqueFd::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
-Pipe make_pipe() {
+Pipe make_pipe(ReadEnd read_end) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail_call("cannot make a pipe");
   UniqueFd read(ends[0]), write(ends[1]);
   Pipe pipe{above_stdio(std::move(read)), above_stdio(std::move(write))};
-  if (::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK) != 0) fail_call("cannot set up a pipe");
+  const int flags = read_end == ReadEnd::kNonBlocking ? O_NONBLOCK : 0;
+  if (::fcntl(pipe.read.get(), F_SETFL, flags) != 0) fail_call("cannot set up a pipe");
   return pipe;
 }
 
@@ -100,8 +101,7 @@ pid_t spawn(const SpawnRequest& request) {
   const auto environment = pointers(request.environment);
   const UniqueFd null = above_stdio(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
   if (!null.open()) fail_call("/dev/null");
-  Pipe error_pipe = make_pipe();
-  ::fcntl(error_pipe.read.get(), F_SETFL, 0);  // blocking
+  Pipe error_pipe = make_pipe(ReadEnd::kBlocking);
 
   const ChildPlan plan{.argv = argv.data(),
                        .environment = environment.data(),

@@ -32,13 +32,15 @@ class UniqueFd {
 };
 
 struct Pipe {
-  UniqueFd read;   // non-blocking
+  UniqueFd read;
   UniqueFd write;  // blocking, as programs expect of their standard output
 };
 
+enum class ReadEnd { kNonBlocking, kBlocking };  // kBlocking for what a program gets as its standard input
+
 // Makes a close-on-exec pipe with both ends above 2, so that they survive the shuffling of a child's standard streams.
 // Throws std::system_error.
-Pipe make_pipe();
+Pipe make_pipe(ReadEnd read_end = ReadEnd::kNonBlocking);
 
 struct SpawnRequest {
   std::vector<std::string> command;      // command[0] is a path, not searched on PATH

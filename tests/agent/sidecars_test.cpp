@@ -51,6 +51,11 @@ TEST_F(SidecarsOfARun, GetItsFolderAndLearnOfItsEnd) {
   EXPECT_EQ(log("good"), "--beside " + folder_.string() + "\n");
 }
 
+TEST_F(SidecarsOfARun, WaitInAReadOfTheirInput) {
+  constexpr auto kElseItFails = "[ $((0$(sed -n 's/^flags:[^0-9]*//p' /proc/$$/fdinfo/0) & 04000)) = 0 ] || exit 1\n";
+  EXPECT_TRUE(finish(script("good", std::string(kElseItFails) + kUntilTheRunEnds + "echo done"), kLong).empty());
+}
+
 TEST_F(SidecarsOfARun, OneThatIsKilledIsStartedAgain) {
   const auto once = "[ -e " + (folder_ / "began").string() + " ] || { touch " + (folder_ / "began").string() +
                     "; kill -9 $$; }\n" + kUntilTheRunEnds + "echo done";

@@ -89,14 +89,18 @@ std::string describe_others(const std::vector<WorkerEnd>& ends, const WorkerEnd&
   return text;
 }
 
+// Returns whether the message has it all: where, what was found, what to do.
+bool says_all_by_itself(FailureKind kind) {
+  return kind == FailureKind::kUser || kind == FailureKind::kMemory || kind == FailureKind::kReplicas;
+}
+
 std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   std::ostringstream text;
   const bool alone = ends.size() == 1;
   const bool explained = root.signal == 0 && root.failure;
-  const bool of_user =
-      explained && (root.failure->kind == FailureKind::kUser || root.failure->kind == FailureKind::kMemory);
+  const bool says_all = explained && says_all_by_itself(root.failure->kind);
   const bool all =
-      !alone && of_user && std::ranges::all_of(ends, [&](const auto& end) { return same_cause(end, root); });
+      !alone && says_all && std::ranges::all_of(ends, [&](const auto& end) { return same_cause(end, root); });
   if (all) {
     text << "all ranks failed: ";
   } else {
@@ -105,10 +109,10 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   }
   text << describe_cause(root) << "\n";
   const auto moment = describe_moment(root);
-  if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
+  if (!moment.empty() && !says_all) text << "  while: " << moment << "\n";
   if (!alone && !all) text << "  other ranks: " << describe_others(ends, root) << "\n";
   if (!root.log.empty()) text << "  log: " << root.log.string() << "\n";
-  if (of_user) return text.str();  // the message has it all: where, what was found, what to do
+  if (says_all) return text.str();
   for (const auto& line : root.last_lines) text << "    | " << line << "\n";
   return text.str();
 }

@@ -84,11 +84,12 @@ enum class FailureKind {
   kHang,           // the launcher's finding
   kSignal,         // the message says where it came
   kCommunication,  // a collective failed, most often because another rank had failed before
+  kReplicas,       // the ranks hold different weights: all of them know
 };
 template <>
 struct WordsOf<FailureKind> {
   static constexpr auto kAll =
-      std::to_array<std::string_view>({"user", "memory", "internal", "hang", "signal", "communication"});
+      std::to_array<std::string_view>({"user", "memory", "internal", "hang", "signal", "communication", "replicas"});
 };
 
 // Why a worker failed, for the launcher's report.
@@ -101,6 +102,17 @@ struct WorkerFailure {
   long step = -1;       // -1: before the first
   std::string section;  // of the experiment, whose plugin it came out of: "model"; may be empty
 };
+
+// Calls `visit` with each field and its name in messages and files (launch/fields.h).
+void visit_fields(WorkerFailure& failure, const auto& visit) {
+  visit("rank", failure.rank);
+  visit("time", failure.time);
+  visit("kind", failure.kind);
+  visit("message", failure.message);
+  visit("phase", failure.phase);
+  visit("step", failure.step);
+  visit("section", failure.section);
+}
 
 // Writes it as JSON, whole or not at all, and not into the run folder, whose disk may be full. Never throws; returns
 // whether it succeeded.

@@ -310,13 +310,15 @@ LaunchResult Coordinator::judge_loss(const LaunchResult& others) const {
   return result;
 }
 
-// Mistakes in the experiment or the data, and running out of memory twice at the same step, are not curable.
+// Mistakes in the experiment or the data are not curable, nor is running out of memory or having ranks that differ
+// twice at the same step.
 bool Coordinator::curable(const LaunchResult& result) const {
   if (result.exit_code == kExitUsage) return false;
   if (!result.cause) return true;
-  if (result.cause->kind == FailureKind::kMemory)
-    return !(last_failure_ && last_failure_->kind == FailureKind::kMemory && last_failure_->step == result.cause->step);
-  return result.cause->kind != FailureKind::kUser;
+  const auto kind = result.cause->kind;
+  if (kind == FailureKind::kMemory || kind == FailureKind::kReplicas)
+    return !(last_failure_ && last_failure_->kind == kind && last_failure_->step == result.cause->step);
+  return kind != FailureKind::kUser;
 }
 
 void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss, Time now) {

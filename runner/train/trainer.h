@@ -15,6 +15,7 @@
 #include "train/freezing.h"
 #include "train/nonfinite_policy.h"
 #include "train/progress_log.h"
+#include "train/replica_check.h"
 #include "train/shard_check.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
@@ -119,6 +120,7 @@ class Trainer {
   ProgressLog log_;
   Agreement agreement_;
   NonfinitePolicy nonfinite_;
+  ReplicaCheck replicas_;
   Callbacks callbacks_;
   Checkpointer checkpoints_;
   Validator validator_;

@@ -5,6 +5,8 @@
 
 #include <ddprun/error.h>
 
+#include <torch/types.h>
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -74,6 +76,12 @@ void spoil_next_gradient(Model& model) {
   });
 }
 
+void corrupt_a_weight(Model& model) {
+  const torch::NoGradGuard no_gradients;
+  const auto weight = trainable_parameters(model).front().value.detach().flatten()[0];
+  weight.view(at::kInt).bitwise_xor_(1 << 16);  // of its mantissa: no later step rounds it away
+}
+
 const std::map<std::string, void (*)(const Victim&)>& kinds() {
   static const std::map<std::string, void (*)(const Victim&)> kKinds{
       {"kill", [](const Victim&) { std::raise(SIGKILL); }},
@@ -86,6 +94,7 @@ const std::map<std::string, void (*)(const Victim&)>& kinds() {
       {"cut", [](const Victim&) { cut_connections(); }},
       {"slow", [](const Victim&) { wait_a_little(); }},
       {"nan", [](const Victim& victim) { spoil_next_gradient(victim.model()); }},
+      {"corrupt", [](const Victim& victim) { corrupt_a_weight(victim.model()); }},
       {"wait", wait_at_gate}};
   return kKinds;
 }

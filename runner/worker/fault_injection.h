@@ -20,6 +20,7 @@ namespace ddprun {
 //   slow               waits 30 ms here and at every later point
 //   wait               creates the file $DDPRUN_GATE and waits until it is gone, or the run is asked to stop
 //   nan                has NaN in its gradients in the next step; not at `starting` or `connecting`, without a model
+//   corrupt            has a bit of a weight changed, as by a faulty memory; where there is a model, too
 //
 // The points are the names of heartbeat.h's activities, with _ for a space, and those of
 // CheckpointWriter::set_save_observer. Returns null without the variable, and on other ranks and attempts. Throws

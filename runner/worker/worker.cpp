@@ -7,6 +7,7 @@
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
 #include "train/out_of_memory.h"
+#include "train/replica_check.h"
 #include "worker/crash_handler.h"
 
 #include <ddprun/error.h>
@@ -123,6 +124,8 @@ Problem problem_of(const WorkerTask* task) {
     return {.kind = FailureKind::kUser, .message = error.problem, .exit_code = code, .section = error.section};
   } catch (const UserError& error) {
     return of_user(error.what(), code);
+  } catch (const ReplicasDiffer& error) {
+    return {.kind = FailureKind::kReplicas, .message = error.what()};
   } catch (const PluginFailure& error) {
     return {.kind = FailureKind::kInternal, .message = error.problem, .section = error.section};
   } catch (const CommunicationError& error) {

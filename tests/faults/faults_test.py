@@ -128,6 +128,8 @@ class Faults(CommandTest):
         self.assertIn("restart 1 of 1", leader)
         if fault.is_told_with_its_rank:
             self.assertRegex(leader, rf"rank {fault.rank}\b.* has hung|all ranks have stalled", text)
+        if fault.kind.name == "corrupt":
+            self.assertRegex(leader, rf"all ranks failed: after step \d+ the ranks hold different networks: .*rank {fault.rank} on ", text)
         if fault.kind.name == "flip":
             broken = re.escape(f"{self.flipped.parent}: ") + ".*" + re.escape(self.flipped.name)
             self.assertRegex(leader, f"warning: skipped a broken checkpoint: {broken}", text)

@@ -57,6 +57,7 @@ def deaths():
     for name in ("stop", "hang"):  # one that never starts is for the scheduler's time limit to end: starting may take long
         yield Kind(name, name, points=POINTS[1:], words=HANGS)
     yield Kind("cut", "cut", least_world=2, tried=2, words=HANGS)
+    yield Kind("corrupt", "corrupt", points=("loading_data", "computing", "agreeing"), least_world=2)
     yield Kind("clock", "kill", preloaded="LEAPING_CLOCK", tried=1)
     yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, least_nodes=2, tried=1,
                while_stopped=True, **LOSES_NODES)  # with the launcher and all workers of its node

@@ -239,17 +239,19 @@ TEST(Coordinator, WhatARestartCannotCureIsNotTriedAgain) {
   EXPECT_TRUE(not_finite->finished());
 }
 
-TEST(Coordinator, MemoryIsTriedAgainButNotTwiceAtTheSameStep) {
-  Scene run(fixed(1, 5));
-  run.join(0);
-  run.end(0, kExitFailed, FailureKind::kMemory, 10);
-  run.pass(1);
-  EXPECT_FALSE(run->finished());
-  run.end(0, kExitFailed, FailureKind::kMemory, 12);
-  run.pass(2);
-  EXPECT_FALSE(run->finished());
-  run.end(0, kExitFailed, FailureKind::kMemory, 12);
-  EXPECT_TRUE(run->finished());
+TEST(Coordinator, MemoryAndRanksThatDifferAreTriedAgainButNotTwiceAtTheSameStep) {
+  for (const auto kind : {FailureKind::kMemory, FailureKind::kReplicas}) {
+    Scene run(fixed(1, 5));
+    run.join(0);
+    run.end(0, kExitFailed, kind, 10);
+    run.pass(1);
+    EXPECT_FALSE(run->finished());
+    run.end(0, kExitFailed, kind, 12);
+    run.pass(2);
+    EXPECT_FALSE(run->finished());
+    run.end(0, kExitFailed, kind, 12);
+    EXPECT_TRUE(run->finished());
+  }
 }
 
 TEST(Coordinator, ALostNodeEndsTheOthersAndIsNamed) {

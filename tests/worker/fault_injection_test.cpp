@@ -7,6 +7,7 @@
 #include <ddprun/error.h>
 
 #include <gtest/gtest.h>
+#include <torch/nn/utils/convert_parameters.h>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -97,6 +98,19 @@ TEST_F(FaultTest, OneStepHasNanAmongItsGradients) {
   EXPECT_TRUE(spoilt());
   reach("computing", 4);
   EXPECT_FALSE(spoilt());
+}
+
+TEST_F(FaultTest, OneBitOfTheWeightsChanges) {
+  model_.prepare({.sample_shape = {8}, .classes = 3});
+  const auto weights = [this] { return torch::nn::utils::parameters_to_vector(model_.parameters()).clone(); };
+  const auto before = weights();
+  const auto reach = fault("corrupt:computing:4");
+  reach("computing", 3);
+  EXPECT_TRUE(weights().equal(before));
+  reach("computing", 4);
+  const auto changed = weights().view(at::kInt).bitwise_xor(before.view(at::kInt));
+  EXPECT_EQ(changed.sum().item<int64_t>(), 1 << 16);
+  EXPECT_EQ(changed.count_nonzero().item<int64_t>(), 1);
 }
 
 TEST_F(FaultTest, ACutEndsBothDirections) {

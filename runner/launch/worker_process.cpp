@@ -82,12 +82,7 @@ void unblock_stop_signals() {
 }
 
 bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept try {
-  const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", word_of(failure.kind)},
-                               {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step},
-                               {"section", failure.section}};
-  // Messages may contain any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
-  const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  replace_file(file, text + "\n");
+  replace_file(file, message_of(failure).dump(2) + "\n");
   return true;
 } catch (...) {
   return false;  // the exit code still tells the launcher that this rank failed
@@ -96,19 +91,8 @@ bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept 
 std::optional<WorkerFailure> read_failure(const fs::path& file) try {
   std::ifstream content(file);
   if (!content) return std::nullopt;
-  const auto json = nlohmann::json::parse(content);
-  WorkerFailure failure;
-  failure.rank = json.at("rank").get<int>();
-  failure.time = json.at("time").get<double>();
-  const auto kind = enum_of<FailureKind>(json.at("kind").get<std::string>());
-  if (!kind) return std::nullopt;
-  failure.kind = *kind;
-  failure.message = json.at("message").get<std::string>();
-  failure.phase = json.at("phase").get<std::string>();
-  failure.step = json.at("step").get<long>();
-  failure.section = json.at("section").get<std::string>();
-  return failure;
-} catch (const nlohmann::json::exception&) {
+  return reading([&] { return record_of<WorkerFailure>(Message::parse(content)); });
+} catch (const ProtocolError&) {
   return std::nullopt;  // not ours, or of another version: the exit code must do
 }
 

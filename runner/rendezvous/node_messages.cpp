@@ -10,32 +10,20 @@ namespace {
 
 constexpr int kMostWorkers = 65'536;  // per node
 
-// Null stands for a moment that nobody noted.
+// Machines' clocks differ, so an age stands for a time; null for one that nobody noted.
 Message age_of(double time, double now) { return time > 0 ? Message(now - time) : Message(); }
 
 double time_of(const Message& age, double now) { return age.is_null() ? 0 : now - age.get<double>(); }
 
 Message failure_message(const WorkerFailure& failure, double now) {
-  return {{"age", age_of(failure.time, now)},
-          {"kind", word_of(failure.kind)},
-          {"message", text_message(failure.message)},
-          {"phase", text_message(failure.phase)},
-          {"step", failure.step}};
+  auto message = message_of(failure);
+  message["time"] = age_of(failure.time, now);
+  return message;
 }
 
-FailureKind kind_of(const Message& word) {
-  const auto kind = enum_of<FailureKind>(word.get<std::string>());
-  if (!kind) throw ProtocolError("a failure of an unknown kind");
-  return *kind;
-}
-
-WorkerFailure failure_of(const Message& message, int rank, double now) {
-  return {.rank = rank,
-          .time = time_of(message.at("age"), now),
-          .kind = kind_of(message.at("kind")),
-          .message = text_of(message.at("message")),
-          .phase = text_of(message.at("phase")),
-          .step = whole<int64_t>(message.at("step"))};
+WorkerFailure failure_of(Message message, double now) {
+  message["time"] = time_of(message.at("time"), now);
+  return record_of<WorkerFailure>(message);
 }
 
 Message worker_message(const WorkerEnd& end, double now) {
@@ -76,7 +64,7 @@ WorkerEnd worker_of(const Message& message, double now) {
                       text_of(still.at(4)),
                       still.at(5)};
   }
-  if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank, now);
+  if (message.contains("failure")) end.failure = failure_of(message.at("failure"), now);
   for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));
   return end;
 }

@@ -143,8 +143,11 @@ TEST_F(FailureFileTest, IsReadAsItWasWritten) {
 }
 
 TEST_F(FailureFileTest, AnyBytesAreAMessage) {
-  write_failure(file_, {0, 1, FailureKind::kUser, "path \xff\xfe", "starting", -1});
-  EXPECT_TRUE(read_failure(file_));
+  const std::string message = "path \xff\xfe";
+  write_failure(file_, {0, 1, FailureKind::kUser, message, "starting", -1});
+  const auto failure = read_failure(file_);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->message, message);
 }
 
 TEST_F(FailureFileTest, NoneOrAForeignOneIsNothing) {

@@ -152,8 +152,8 @@ TrialEnd in_child(const std::function<void(const std::function<void(const std::s
   TrialEnd end;
   std::string text;
   const auto give_up_at = Clock::now() + patience;
-  const bool told_all = read_all(pipe.read.get(), give_up_at, text);
-  const auto status = told_all ? wait_until(child, give_up_at) : std::nullopt;  // it may have closed the pipe and go on
+  const bool complete = read_all(pipe.read.get(), give_up_at, text);
+  const auto status = complete ? wait_until(child, give_up_at) : std::nullopt;  // it may have closed the pipe and run
   if (!status) {
     ::kill(child, SIGKILL);
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;

@@ -37,7 +37,7 @@ run_cap: {trials}
 
 class Ddprun:
     name = "tools/sweep"
-    about = "a process, a folder with logs, metrics, a checkpoint and a report; goes on after kill -9"
+    about = "a process, a folder with logs, metrics, a checkpoint and a report; resumes after kill -9"
 
     def __init__(self, folder, data, options):
         self.folder, self.jobs, self.program = folder, options.jobs, pathlib.Path(options.program).resolve()
@@ -102,7 +102,7 @@ def rounds(bench):
 
 
 class Continued:
-    """One way: its study goes on from round to round."""
+    """One way: its study continues from round to round."""
 
     def __init__(self, way, bench):
         self.way, self.bench, self.done = way, bench, 0

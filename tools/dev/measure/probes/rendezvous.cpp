@@ -94,7 +94,7 @@ class Node {
   std::unique_ptr<RemoteLink> link_;
 };
 
-// The second process. Tells its parent after each part, and goes on when it is told to.
+// The second process. Writes to its parent after each part, and waits for its answer.
 void be_all_nodes(int nodes, int in, int out) {
   const auto invitation = hear<Invitation>(in);
   Stopwatch watch;

@@ -166,7 +166,7 @@ def nccl_restart(context):
     together.tell_to_end()
     statuses = together.statuses()
     assert set(statuses) == {STOPPED}, f"exit codes {statuses}: {together.outputs()}"
-    return f"the second attempt went on for {outlived} s, to step {max(together.run.losses())}"
+    return f"the second attempt continued for {outlived} s, to step {max(together.run.losses())}"
 
 
 def nccl_mistakes(context):

@@ -7,11 +7,20 @@ elseif(NOT DDPRUN_TEST_PYTHON)
   set(DDPRUN_TEST_PYTHON ${DDPRUN_PYTHON})
 endif()
 
-# ddprun_add_python_test(<Name> <file> [PEERS] [NIGHTLY] [LABEL unit|end_to_end] [TIMEOUT <seconds>])
+# ddprun_add_python_test(<Name> <file> [PEERS] [SAMPLED|NIGHTLY] [LABEL unit|end_to_end] [TIMEOUT <seconds>])
 # A file is one test, so that what its tests share is computed once. PEERS: run by the Python that has MLflow, W&B and matplotlib.
-# NIGHTLY: all of what the file samples otherwise, with DDPRUN_NIGHTLY=1 in its environment.
+# NIGHTLY: a test of the label nightly, with DDPRUN_NIGHTLY=1 in its environment. SAMPLED: the file leaves something out without that
+# variable, and all of it is one more test, Nightly.<Name>.
 function(ddprun_add_python_test name file)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "PEERS;NIGHTLY" "LABEL;TIMEOUT" "")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "PEERS;SAMPLED;NIGHTLY" "LABEL;TIMEOUT" "")
+  if(arg_SAMPLED)
+    string(REGEX REPLACE "EndToEnd|[.]" "" short ${name})
+    set(peers)
+    if(arg_PEERS)
+      set(peers PEERS)
+    endif()
+    ddprun_add_python_test(Nightly.${short} ${file} NIGHTLY ${peers})
+  endif()
   set(label end_to_end)
   set(timeout 300)
   if(arg_LABEL)

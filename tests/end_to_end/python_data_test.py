@@ -9,7 +9,7 @@ import unittest
 import safetensors.numpy
 import numpy
 
-from command import CommandTest, all_rows, differences
+from command import NIGHTLY, CommandTest, all_rows, differences
 
 TRAIN, VAL, FEATURES, CLASSES, LATE = 90, 30, 5, 3, 17
 WORDS = ("trainer.max_epochs=2", "trainer.global_batch=12", "trainer.log_every=1", "launch.workers=2")
@@ -146,9 +146,10 @@ class PythonData(CommandTest):
         self.ddprun("data.yaml", *WORDS[:-1], "launch.workers=1", "run.dir=plain")
         self.assertEqual(differences(one, three), {})
         self.assertNotEqual(differences(one, plain), {})
-        self.kill(self.start_held(6, "data.yaml", *noisy, "checkpoint.every=4st", "run.dir=killed"))
-        self.ddprun("resume", "killed")
-        self.assertEqual(differences(killed, one), {})
+        if NIGHTLY:  # in every run there is a killed run of data without noise
+            self.kill(self.start_held(6, "data.yaml", *noisy, "checkpoint.every=4st", "run.dir=killed"))
+            self.ddprun("resume", "killed")
+            self.assertEqual(differences(killed, one), {})
 
     def test_what_fails_in_it_is_named_with_its_sample(self):
         for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),

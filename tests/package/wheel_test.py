@@ -18,6 +18,7 @@ BUILD = pathlib.Path(os.environ["DDPRUN"]).resolve().parents[1]
 CACHE = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE))
 TORCH = pathlib.Path(CACHE["DDPRUN_TORCH_DIR"])
 MOST_BYTES = 30_000_000
+NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
 
 
 def run(*command, folder=None, expect=0, **environment):
@@ -95,16 +96,17 @@ class Wheel(unittest.TestCase):
         pip = (SCRATCH / "v/bin/pip", "--disable-pip-version-check")
         run(*pip, "install", "--no-index", self.wheel)
         run(*pip, "check")
-        self.uses(SCRATCH / "v/bin", site)
+        self.runs(SCRATCH / "v/bin", site)
+        if NIGHTLY:
+            self.builds(SCRATCH / "v/bin")
         run(*pip, "uninstall", "--yes", "ddprun")
         self.assertEqual(files_below(SCRATCH / "v"), before)
         self.assertFalse((site / "ddprun").exists())
 
-    def uses(self, commands, site):
-        work = SCRATCH / "empty"
-        work.mkdir()
-        run(commands / "ddprun", "experiments/digits.yaml", "trainer.max_steps=5", "launch.device=cpu", folder=work)
-        self.assertIn('"status": "completed"', (work / "outputs/digits/latest/summary.json").read_text())
+    def runs(self, commands, site):
+        WORK.mkdir()
+        run(commands / "ddprun", "experiments/digits.yaml", "trainer.max_steps=5", "launch.device=cpu", folder=WORK)
+        self.assertIn('"status": "completed"', (WORK / "outputs/digits/latest/summary.json").read_text())
         libraries = [site / "ddprun/bin/ddprun", *site.glob("ddprun/lib/**/*.so")]
         found = run("ldd", *libraries)
         missing = re.findall(r"(\S+) => not found", found)
@@ -113,17 +115,18 @@ class Wheel(unittest.TestCase):
             self.assertEqual(pathlib.Path(openmp).resolve().parent, (TORCH / "lib").resolve())
         self.assertTrue((commands / "../share/man/man1/ddprun-sweep.1.gz").exists())
         completion = commands / "../share/bash-completion/completions/ddprun"
-        self.assertTrue(run("bash", completion, "experiments/digits.yaml", "optimizer.l", folder=work).startswith("optimizer.lr="))
+        self.assertTrue(run("bash", completion, "experiments/digits.yaml", "optimizer.l", folder=WORK).startswith("optimizer.lr="))
         for tool in ("convert", "convert-weights", "export-model", "follow", "sweep"):
-            self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=work))
+            self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=WORK))
 
-        run(commands / "ddprun-new-plugin", "optimizer", "my_own", folder=work)
+    def builds(self, commands):
+        run(commands / "ddprun-new-plugin", "optimizer", "my_own", folder=WORK)
         arguments = ("check", "--build", "my_own/my_own.cpp", "experiments/digits.yaml", "optimizer=my_own")
-        run(commands / "ddprun", *arguments, folder=work, HOME=str(work))
+        run(commands / "ddprun", *arguments, folder=WORK, HOME=str(WORK))
         prefix = run(commands / "python", "-m", "ddprun", "--cmake-dir").strip()
         self.assertEqual(run(commands / "python", "-c", "import ddprun; print(ddprun.cmake_prefix())").strip(), prefix)
         arguments = ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={CACHE['CMAKE_MAKE_PROGRAM']}", f"-DCMAKE_PREFIX_PATH={prefix}")
-        run(CACHE["CMAKE_COMMAND"], "-S", HERE / "consumer", "-B", work / "consumer", *arguments)
+        run(CACHE["CMAKE_COMMAND"], "-S", HERE / "consumer", "-B", WORK / "consumer", *arguments)
 
 
 if __name__ == "__main__":
@@ -132,4 +135,5 @@ if __name__ == "__main__":
         sys.exit(77)
     with tempfile.TemporaryDirectory() as scratch:
         SCRATCH = pathlib.Path(scratch)
+        WORK = SCRATCH / "empty"
         unittest.main()

@@ -14,7 +14,7 @@ import torch
 from on_gpus import DIGITS, SECONDS, PretendGpuTest
 from torch import nn
 
-from command import all_rows
+from command import NIGHTLY, all_rows, nightly
 from eager import Training
 
 ONE_EPOCH = [*(word for word in DIGITS if not word.startswith("trainer.max_epochs")), "trainer.max_epochs=1", "dataset.train_size=1250"]
@@ -48,6 +48,7 @@ class SameBits(PretendGpuTest):
     def test_batch_norm_and_sgd(self):
         self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9")
 
+    @nightly
     def test_resnet(self):
         self.assert_same_bits(*DIGITS, "model=resnet", "dataset.train_size=60", "dataset.val_size=8", "dataset.test_size=8",
                               "trainer.global_batch=4", "trainer.max_epochs=1")
@@ -65,7 +66,7 @@ class SameBits(PretendGpuTest):
         self.assert_same_bits("net.yaml", "launch.threads=1", "trainer.memory_format=channels_first")
 
     def test_killed_at_a_replay_it_resumes_with_the_same_bits(self):
-        words = [*BATCH_NORM, "launch.workers=4", "checkpoint.every=8st", "launch.device=cuda"]
+        words = [*BATCH_NORM, "launch.workers=2", "checkpoint.every=8st", "launch.device=cuda"]
         self.on_gpus(*words, "run.dir=whole")
         self.assert_replayed("whole")
         killed = self.start_on_gpus(*words, "run.dir=cut", env={"PRETEND_FAIL": "cudaGraphLaunch:5:kill", "PRETEND_FAIL_DEVICE": "1"})
@@ -78,7 +79,7 @@ class SameBits(PretendGpuTest):
 
     def test_half_precision_with_its_scaler_a_profile_and_histograms_has_the_bits_of_steps_without_graphs(self):
         """What is profiled or drawn is computed operator by operator, between replayed steps. The first scale overflows."""
-        for precision in ("fp16", "bf16"):
+        for precision in ("fp16", "bf16") if NIGHTLY else ("fp16",):
             words = [*ONE_EPOCH, "model=mlp", "launch.device=cuda", f"trainer.precision={precision}", f"trainer.loss_scale={2.0**28}"]
             self.on_gpus(*words, f"run.dir={precision}", "+profile={steps: 15..16}", "+histograms={every: 5st}")
             self.on_gpus(*words, f"run.dir={precision}_plain", "trainer.cuda_graph=off")
@@ -97,6 +98,7 @@ class SameBits(PretendGpuTest):
         for loss, other in zip(losses, others):
             self.assertAlmostEqual(loss, other, delta=1e-5 * max(1, other))
 
+    @nightly
     def test_several_gpus_in_one_process_and_batch_norm_over_all_ranks_learn_as_one_gpu_does(self):
         for model, words in {"mlp": "trainer.strategy=dp", "convnet_bn": "trainer.sync_batchnorm=true"}.items():
             alone = self.losses(f"{model}_alone", f"model={model}", "launch.device=cuda", "launch.workers=1")
@@ -109,6 +111,7 @@ class SameBits(PretendGpuTest):
         self.assert_replayed("on")
         self.assertEqual(self.kept("on"), self.kept("off"))
 
+    @nightly
     def test_find_lr_draws_the_curve_of_the_cpu(self):
         words = [*ONE_EPOCH, "model=mlp", "--steps=30"]
         self.ddprun("find-lr", *words, "run.dir=cpu", "launch.device=cpu")

@@ -8,7 +8,7 @@ import signal
 import sys
 import unittest
 
-from command import DDPRUN, SMALL, CommandTest, Gate, differences, free_port, summary
+from command import DDPRUN, SMALL, CommandTest, Gate, differences, free_port, nightly, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
@@ -54,6 +54,7 @@ class Torchrun(EngineTest):
     def test_its_restart_goes_on_from_the_last_checkpoint(self):
         self.assert_goes_on(self.kill_worker(restarts=1))
 
+    @nightly
     def test_its_restart_of_a_job_without_a_name_goes_on_too(self):
         port = free_port()
         self.assert_goes_on(self.kill_worker(restarts=1, meeting=(f"--master-port={port}",)))

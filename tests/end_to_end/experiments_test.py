@@ -6,7 +6,7 @@ import os
 import pathlib
 import unittest
 
-from command import CommandTest, all_rows, summary
+from command import CommandTest, all_rows, nightly, summary
 
 DATA = pathlib.Path(os.environ.get("DDPRUN_DATA", "nowhere"))
 # The guides' fp16 needs a GPU. bf16, in its place, is ten times slower than fp32 on many processors: one of them has it.
@@ -33,6 +33,7 @@ class Experiments(CommandTest):
         lines = tables[0].read_text().splitlines()
         self.assertEqual(len(lines), 1 + 2 * 5)
 
+    @nightly
     def test_a_regression_comes_near_to_its_noise_and_its_predictions_have_the_error_of_the_test(self):
         running = self.ddprun("experiments/regression.yaml", "launch.workers=2", "launch.device=cpu", "launch.threads=1",
                               "trainer.max_epochs=12", "run.dir=run")
@@ -81,6 +82,7 @@ class Experiments(CommandTest):
         self.assertIn("trainer.precision: fp16 needs a GPU", message)
         self.assertIn("bf16", message)
 
+    @nightly
     def test_the_keras_network_converges_with_four_workers_as_with_one(self):
         losses = []
         for workers in (1, 4):

@@ -137,6 +137,7 @@ class ExportNetwork(CommandTest):
         self.ddprun("export", "run", "--out", "m.pt2", seconds=400)
         self.assert_same_guesses(self.program())
 
+    @nightly
     def test_a_module_from_python_goes_back_and_is_trained_on(self):
         self.write_data((1, 16, 16))
         self.write_module("Small", "1x16x16")

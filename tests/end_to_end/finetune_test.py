@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from command import CommandTest, all_rows
+from command import CommandTest, all_rows, nightly
 from eager import Training
 from training_parity_test import ConvNetBn
 
@@ -169,6 +169,7 @@ class FineTuning(CommandTest):
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout + done.stderr
 
+    @nightly
     def test_the_converter_says_what_it_cannot_read(self):
         torch.save({"net": {"w": torch.ones(2, dtype=torch.float16), "b": torch.ones(())}, "epoch": 3}, self.folder / "a.pt")
         torch.save(self.network, self.folder / "module.pt")

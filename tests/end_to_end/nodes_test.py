@@ -6,7 +6,7 @@ import signal
 import unittest
 
 from bad_data_test import images, labels
-from command import SMALL, CommandTest, Gate, differences, free_port, summary
+from command import SMALL, CommandTest, Gate, differences, free_port, nightly, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96"]
 WITHIN = 60  # seconds, far beyond what any end takes: who relies on it hangs
@@ -43,6 +43,7 @@ class NodesTest(CommandTest):
 
 
 class Training(NodesTest):
+    @nightly
     def test_three_nodes_of_two_train_as_six_workers_of_one(self):
         launchers = self.launch_all(3, workers=2)
         self.assert_ends(launchers, 0, 0, 0)

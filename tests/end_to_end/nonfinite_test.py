@@ -6,7 +6,7 @@ import unittest
 
 import numpy
 
-from command import CommandTest, checkpoint_steps, differences, summary
+from command import NIGHTLY, CommandTest, checkpoint_steps, differences, summary
 
 BATCH, STEPS = 16, 10
 BAD = 5 * BATCH + 13  # in the sixth step, on rank 1
@@ -83,7 +83,8 @@ launch: {{workers: 2, device: cpu, threads: 1}}
         words = ("trainer.on_nonfinite=rollback", "trainer.max_epochs=3")
         self.train("whole", *words)
         # Before it, after it with nothing saved since, with the first checkpoint since, later.
-        for point, step, attempt in (("after_rename", 4, 0), ("begin", 6, 1), ("after_rename", 6, 1), ("after_rename", 14, 1)):
+        points = (("after_rename", 4, 0), ("begin", 6, 1), ("after_rename", 6, 1), ("after_rename", 14, 1))
+        for point, step, attempt in points if NIGHTLY else points[1:2]:
             run = f"{point}{step}"
             self.ddprun("nan.yaml", f"run.dir={run}", *words, env={"DDPRUN_FAULT": f"kill:{point}:{step}:0:{attempt}"}, code=137)
             self.ddprun("resume", run)

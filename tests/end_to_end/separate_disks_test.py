@@ -9,7 +9,7 @@ import socket
 import unittest
 
 from bad_data_test import labels
-from command import DDPRUN, SMALL, CommandTest, Gate, checkpoint_steps, differences, free_port, is_whole, main, summary
+from command import DDPRUN, SMALL, CommandTest, Gate, checkpoint_steps, differences, free_port, is_whole, main, nightly, summary
 from mounts import enter_namespace
 from nodes_test import write_mnist
 
@@ -118,6 +118,7 @@ class Training(SeparateDisks):
         self.assertIn("rolling back to step 7", (self.kept / "logs/rank_0.log").read_text())
         self.assertEqual(summary(self.kept)["steps"], 28)
 
+    @nightly
     def test_other_overrides_go_on_at_both_nodes(self):
         self.assert_ends(self.begin("trainer.max_epochs=1"), 0, 0)
         self.assert_ends(self.resume("trainer.max_epochs=2"), 0, 0)

@@ -10,7 +10,7 @@ import torch
 
 import exported_networks
 import weights
-from command import NIGHTLY, CommandTest, results
+from command import NIGHTLY, CommandTest, nightly, results
 from eager import Training, weights_of
 from networks import UNet
 from segmentation_test import draw_shapes
@@ -88,6 +88,7 @@ class UnevenTargets(CommandTest):
         self.assert_evaluates_alike(whole)
 
     # BatchNorm magnifies what sums of another order round otherwise: with a larger lr, differences grow from step to step.
+    @nightly
     def test_a_unet_whose_ranks_share_their_statistics(self):
         train, val = draw_shapes(BATCH * STEPS // 2, 1), draw_shapes(33, 2)
         for name, split in (("train", train), ("val", val)):

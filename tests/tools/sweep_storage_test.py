@@ -17,7 +17,7 @@ metric: {name: val/score, goal: maximize}
 parameters:
   x: {min: 0.0, max: 1.0}
   y: {min: 1, max: 50}
-run_cap: 30
+run_cap: 12
 """
 NAME = "sweep"
 
@@ -73,9 +73,9 @@ class Shared(SweepTest):
         self.gate.touch()
         for one in sweeps[1:]:
             self.assertEqual(one.wait(), 0, one.text())
-        self.assert_all(30, again=[f"trial_{killed}"])
+        self.assert_all(12, again=[f"trial_{killed}"])
         for one in sweeps[1:]:
-            self.assertIn("30 trials: 30 done", one.out())
+            self.assertIn("12 trials: 12 done", one.out())
 
     def test_a_silent_process_of_another_machine_is_dead_after_a_while(self):
         """Its lock is not seen from here, as if its folder were another machine's."""
@@ -89,7 +89,7 @@ class Shared(SweepTest):
         self.gate.touch()
         second = self.begin("--grace", "1")
         self.assertEqual(second.wait(), 0, second.text())
-        self.assert_all(30, again=["trial_0000", "trial_0001"])
+        self.assert_all(12, again=["trial_0000", "trial_0001"])
 
     def test_the_server_goes_away_and_comes_back(self):
         running = self.begin()
@@ -100,7 +100,7 @@ class Shared(SweepTest):
         self.server.start()
         self.assertEqual(running.wait(), 0, running.text())
         self.assertIn("the storage answers again", running.err())
-        self.assert_all(30)
+        self.assert_all(12)
 
 
 if __name__ == "__main__":

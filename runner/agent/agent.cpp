@@ -77,8 +77,8 @@ class Agent {
   Order begin(int world_size, int nodes) {
     const std::scoped_lock lock(mutex_);
     const auto& experiment = request_.checked.experiment;
-    require_a_sample_for_each(experiment.trainer, world_size,
-                              log::text("the ", world_size, " workers of ", nodes, " nodes"));
+    require_a_part_for_each(experiment.trainer, world_size,
+                            log::text("the ", world_size, " workers of ", nodes, " nodes"));
     auto& folder = run_->folder;
     const auto warning = small_parts_warning(experiment.trainer, world_size);
     if (!begun_ && !warning.empty()) log::warn(warning);

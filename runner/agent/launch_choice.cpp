@@ -80,6 +80,38 @@ int64_t shared_gpus(const LaunchConfig& config, int64_t workers, const Machine& 
                             " or fewer, launch.device=cpu, or launch.backend=gloo, with which workers share GPUs"));
 }
 
+// Returns the number that auto means. With shards, whose bits depend on the threads of a worker and not on the number
+// of workers, a CPU's cores are used by workers of one thread.
+int64_t workers_of(const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
+  if (on_gpu) return trainer.strategy == Strategy::kDp ? 1 : machine.gpus;
+  return trainer.shards > 0 ? std::min(trainer.shards, machine.cores) : 1;
+}
+
+// Sets what the environment has for OpenMP that may give a worker fewer threads than it asks for.
+void read_thread_limits(Machine& machine) {
+  const auto* limit = std::getenv("OMP_THREAD_LIMIT");
+  const auto* dynamic = std::getenv("OMP_DYNAMIC");
+  if (limit && std::atoll(limit) > 0) {
+    machine.fewer_threads = std::string("OMP_THREAD_LIMIT=") + limit;
+    machine.most_threads = std::atoll(limit);
+  }
+  if (dynamic && (dynamic[0] | 0x20) == 't') {
+    machine.fewer_threads = std::string("OMP_DYNAMIC=") + dynamic;
+    machine.most_threads = 1;
+  }
+}
+
+// Checks that the workers get the threads on which the bits of shards depend.
+void check_threads(const TrainerConfig& trainer, int64_t threads, const Machine& machine) {
+  const bool fit = machine.most_threads == 0 || threads <= machine.most_threads;
+  if (trainer.shards == 0 || fit) return;
+  throw UserError(
+      log::text("launch.threads: ", threads, " for each worker, but ", machine.fewer_threads,
+                " may give it fewer, and the bits of trainer.shards depend on their number; unset it, or use "
+                "launch.threads=",
+                machine.most_threads));
+}
+
 constexpr auto kPretended =
     "the GPUs of this run are pretended (LD_PRELOAD, tests/pretend_gpu): it computes on the CPU, and its speeds and "
     "memory "
@@ -117,16 +149,22 @@ Variables thread_variables(const LaunchChoice& launch) {
 
 Machine this_machine() {
   auto driver = find_gpu_driver();
-  return {.gpus = static_cast<int64_t>(driver.gpus.size()),
-          .cores = usable_cores(),
-          .bf16 = computes_bf16(),
-          .driver_cuda = driver.cuda,
-          .driver_problem = std::move(driver.problem),
-          .models = std::move(driver.gpus),
-          .pretended = gpus_are_pretended()};
+  Machine machine{.gpus = static_cast<int64_t>(driver.gpus.size()),
+                  .cores = usable_cores(),
+                  .bf16 = computes_bf16(),
+                  .driver_cuda = driver.cuda,
+                  .driver_problem = std::move(driver.problem),
+                  .models = std::move(driver.gpus),
+                  .pretended = gpus_are_pretended()};
+  read_thread_limits(machine);
+  return machine;
 }
 
-void require_a_sample_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named) {
+void require_a_part_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named) {
+  if (trainer.shards > 0 && trainer.shards < workers)
+    throw UserError(
+        log::text("trainer.shards: ", trainer.shards, " shards for ", named,
+                  ": each needs one. Use fewer launch.workers, or more shards, which are a part of the run"));
   if (trainer.has_a_sample_for_each(workers)) return;
   throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for ", named,
                             "; it is the batch of all workers together, so it must be at least their number"));
@@ -140,12 +178,14 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   const bool on_gpu = choice.device == Device::kGpu;
   if (on_gpu) check_driver(machine);
   check_device(config, trainer, on_gpu);
-  choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
+  choice.workers = config.workers > 0 ? config.workers : workers_of(trainer, machine, on_gpu);
   if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
   if (on_gpu) check_models(machine, std::max(choice.workers, choice.gpus));
   if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
-  require_a_sample_for_each(trainer, choice.workers, log::text(choice.workers, " workers"));
-  choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
+  require_a_part_for_each(trainer, choice.workers, log::text(choice.workers, " workers"));
+  const auto threads = trainer.shards > 0 ? 1 : std::max<int64_t>(1, machine.cores / choice.workers);
+  choice.threads = config.threads > 0 ? config.threads : threads;
+  check_threads(trainer, choice.threads, machine);
   choice.warning = on_gpu && machine.pretended ? kPretended : slowness(config, trainer, machine, on_gpu);
   return choice;
 }

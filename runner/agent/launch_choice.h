@@ -30,15 +30,18 @@ struct Machine {
   std::string driver_problem = {};    // why the driver does not start; empty: it does, or there is none
   std::vector<GpuModel> models = {};  // of the GPUs, as far as known
   bool pretended = false;             // the GPUs are none
+  std::string fewer_threads = {};     // what makes OpenMP start fewer threads than asked for, "OMP_DYNAMIC=true"
+  int64_t most_threads = 0;           // so many at most; 0: however many
 };
 
 Machine this_machine();
 
-// Throws UserError if a batch has fewer samples than there are workers; `named` is what the text calls those.
-void require_a_sample_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named);
+// Throws UserError if a batch has fewer samples or shards than there are workers; `named` is what the text calls those.
+void require_a_part_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named);
 
 // Throws UserError for more workers than GPUs, for a GPU if there is none or it or its driver is too old, for fewer
-// samples in a batch than workers, and for trainer settings that the device does not support.
+// samples or shards in a batch than workers, for shards and fewer threads than asked for, and for trainer settings that
+// the device does not support.
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
 
 // Returns the setting for which an experiment needs a GPU, "trainer.precision=fp16"; empty if it trains without one.

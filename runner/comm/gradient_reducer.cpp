@@ -28,6 +28,7 @@ namespace {
 
 constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
+constexpr int64_t kShardBucketBytes = kBucketBytes / 2;  // two are received at a time: together as much as one
 
 // The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that
 // LibTorch does not export. Their texts begin with a place in Gloo's sources, except for a wait that another's timeout
@@ -59,16 +60,19 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
     names[values.size()] = parameter.name;
     values.push_back(parameter.value);
   }
+  const auto bucket_bytes = options.shards > 0 ? kShardBucketBytes : kBucketBytes;
   // The first step uses one bucket; rebuild_buckets() then makes the real ones in the order in which gradients became
-  // ready. If parameters are unused, there is no such order and no rebuilding.
+  // ready. If parameters are unused, there is no such order and no rebuilding. Shards would receive all of the one
+  // bucket at once, and their sums do not depend on the buckets.
   std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
-  if (options.find_unused_parameters) limits = {kFirstBucketBytes, kBucketBytes};
+  if (options.find_unused_parameters || options.shards > 0)
+    limits = {kFirstBucketBytes, static_cast<size_t>(bucket_bytes)};
   auto [buckets, sizes] =
       c10d::compute_bucket_assignment_by_size(values, limits, std::vector<bool>(values.size(), false));
   std::ranges::reverse(buckets);
   return std::make_shared<c10d::Reducer>(values, std::move(buckets), group,
                                          /*expect_sparse_gradients=*/std::vector<bool>(values.size(), false),
-                                         kBucketBytes, options.find_unused_parameters, /*gradient_as_bucket_view=*/true,
+                                         bucket_bytes, options.find_unused_parameters, /*gradient_as_bucket_view=*/true,
                                          std::move(names), kFirstBucketBytes,
                                          /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
                                          /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
@@ -99,7 +103,8 @@ class Bf16Compression final : public c10d::CppCommHookInterface<c10::intrusive_p
 // The Logger must live as long as the Reducer, which calls it without checking, and it in turn holds the Reducer.
 class GradientReducer::Impl {
  public:
-  Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator, const ReducerOptions& options)
+  Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator, const ReducerOptions& options,
+       const PartSums& sums)
       : parameters_(parameters),
         options_(options),
         group_(communicator.group()),
@@ -113,12 +118,16 @@ class GradientReducer::Impl {
       reducer_->set_static_graph();
       logger_->set_static_graph();
     }
-    compress();
+    choose_exchange(sums);
   }
 
-  void compress() {
+  void choose_exchange(const PartSums& sums) {
     using Compression = ReducerOptions::Compression;
-    if (options_.compression == Compression::kFp16) {
+    if (options_.shards > 0) {
+      auto exchange = std::make_unique<ShardExchange>(group_, sums);
+      shard_exchange_ = exchange.get();
+      reducer_->register_comm_hook(std::move(exchange));
+    } else if (options_.compression == Compression::kFp16) {
       reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::FP16_COMPRESS);
     } else if (options_.compression == Compression::kBf16) {
       reducer_->register_comm_hook(std::make_unique<Bf16Compression>(group_));
@@ -164,11 +173,26 @@ class GradientReducer::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
+  ShardExchange* shard_exchange_ = nullptr;  // the reducer's, with shards
 };
+
+namespace {
+
+std::vector<at::Tensor> values_of(const std::vector<NamedParameter>& parameters) {
+  std::vector<at::Tensor> values;
+  for (const auto& parameter : parameters) values.push_back(parameter.value);
+  return values;
+}
+
+}  // namespace
 
 GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator,
                                  const ReducerOptions& options)
-    : impl_(!communicator.is_distributed() ? nullptr : std::make_unique<Impl>(parameters, communicator, options)) {}
+    : shards_(options.shards),
+      world_(communicator.world()),
+      sums_(std::make_unique<PartSums>(values_of(parameters))),
+      impl_(!communicator.is_distributed() ? nullptr
+                                           : std::make_unique<Impl>(parameters, communicator, options, *sums_)) {}
 
 GradientReducer::~GradientReducer() = default;
 
@@ -176,6 +200,19 @@ bool GradientReducer::through_host() const {
   if (!impl_) return false;
   const auto device = impl_->parameters_.front().value.device().type();
   return device == at::kCUDA && impl_->group_->getBackend(device)->getBackendName() == "gloo";
+}
+
+void GradientReducer::start(int64_t present) {
+  if (shards_ == 0) return sums_->start({});
+  if (!tree_ || tree_->present() != present) tree_ = std::make_shared<ShardTree>(shards_, present, world_.size);
+  sums_->start(tree_->own(world_.rank));
+  if (impl_) impl_->shard_exchange_->start(tree_);
+}
+
+void GradientReducer::accumulate(const at::Tensor& loss) {
+  sums_->before_part();
+  loss.backward();
+  sums_->after_part();
 }
 
 void GradientReducer::before_forward() {
@@ -187,7 +224,13 @@ void GradientReducer::before_forward() {
 // The engine runs callbacks in queue order at the end of backward: this one precedes the reducer's own, which waits for
 // the exchange.
 void GradientReducer::backward(const at::Tensor& loss, const std::function<void()>& computed) {
-  if (!impl_) return loss.backward();
+  if (!impl_) {
+    accumulate(loss);
+    if (shards_ > 0) sums_->finish();
+    return;
+  }
+  sums_->before_part();
+  if (impl_->options_.find_unused_parameters) sums_->fill_gaps();  // c10d wants one where an earlier part has used it
   impl_->reducer_->prepare_for_backward(impl_->roots(loss));
   if (computed) {
     loss.register_hook([computed](const at::Tensor& gradient) {

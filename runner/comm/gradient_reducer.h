@@ -3,18 +3,21 @@
 // DistributedDataParallel drives it (torch/nn/parallel/distributed.py). No other file knows c10d::Reducer, whose
 // constructor changes with every LibTorch release.
 //
-// With a single rank it only calls loss.backward().
+// With a single rank it exchanges nothing.
 //
 // Usage, in each training step on every rank, from the thread that calls backward:
 //
-//   reducer.before_forward(); ... loss ...; reducer.backward(loss);
+//   reducer.start(); reducer.before_forward();
+//   for all parts of the step but the last: ... loss ...; reducer.accumulate(loss);
+//   ... loss ...; reducer.backward(loss);
 //
-// (To accumulate, call loss.backward() without the reducer for all micro-batches of a step but the last.) Afterwards
-// each parameter's gradient is the mean over the ranks, a view of the reducer's buckets. Drop it after the step: the
-// next backward writes its own gradient there, divided on its way.
+// Afterwards each parameter's gradient is the mean over the ranks, or the sum over all shards in the order of their
+// tree; with several ranks it is a view of the reducer's buckets. Drop it after the step: the next backward writes its
+// own gradient there.
 #pragma once
 
 #include "comm/communicator.h"
+#include "comm/shard_exchange.h"
 
 #include <ddprun/optimizer.h>
 
@@ -29,6 +32,7 @@ struct ReducerOptions {
   bool find_unused_parameters = false;  // the loss may depend on other parameters in every step
   bool static_graph = false;            // the same parameters in every step, in the same order; some perhaps never
   enum class Compression { kNone, kFp16, kBf16 } compression = Compression::kNone;  // of what is sent
+  int64_t shards = 0;  // parts of the global batch whose gradients are added in the order of a ShardTree; 0: none
 };
 
 class GradientReducer {
@@ -42,6 +46,13 @@ class GradientReducer {
 
   bool through_host() const;  // Gloo with gradients on a GPU: its work is in no GPU queue
 
+  // Begins a step. With shards, `present` of them have samples, and this rank computes its own in their order; a rank
+  // without any computes something, for c10d, and adds nothing.
+  void start(int64_t present = 0);
+
+  // Adds the gradients of a part of the step that is not exchanged: not the last, or of this rank alone.
+  void accumulate(const at::Tensor& loss);
+
   // Both throw CommunicationError if another rank is lost; backward() also throws UserError naming parameters without a
   // gradient.
   void before_forward();
@@ -51,7 +62,11 @@ class GradientReducer {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;  // null with a single rank
+  int64_t shards_;
+  World world_;
+  std::unique_ptr<PartSums> sums_;         // before the reducer, whose exchange reads it
+  std::shared_ptr<const ShardTree> tree_;  // with shards, that of the step
+  std::unique_ptr<Impl> impl_;             // null with a single rank
 };
 
 }  // namespace ddprun

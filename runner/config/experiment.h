@@ -132,6 +132,7 @@ struct TrainerConfig {
   int64_t global_batch = 64;     // samples per optimizer step, all ranks together
   int64_t batch_per_worker = 0;  // samples per worker at the start of the run, instead of global_batch; 0: not set
   int64_t micro_batch = 0;  // most samples of a rank in a micro-batch; 0: its whole share; kAutoMicroBatch: what fits
+  int64_t shards = 0;       // parts of the global batch that are computed alone and added in order; 0: one per rank
   int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
   int64_t sanity_batches = 1;         // evaluation batches before training, to find mistakes early
@@ -172,6 +173,7 @@ struct TrainerConfig {
   bool has_a_sample_for_each(int64_t workers) const { return global_batch_of(workers) >= workers; }
 
   static constexpr int64_t kAutoMicroBatch = -1;
+  static constexpr int64_t kMostShards = 4096;
   static constexpr int64_t kMostSkips = 10;     // in a row
   static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
 };

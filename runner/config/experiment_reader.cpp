@@ -264,6 +264,18 @@ void check_batches(const Experiment& experiment, Problems& problems) {
                                   "cannot be combined with global_batch; remove one of them"));
 }
 
+// Checks that each worker has a shard, as far as their number is written.
+void check_shards(const Experiment& experiment, Problems& problems) {
+  const auto shards = experiment.trainer.shards, nodes = experiment.launch.max_nodes;
+  const auto workers = experiment.launch.workers * nodes;
+  if (shards == 0 || workers <= shards) return;
+  const auto on_nodes =
+      nodes > 1 ? " on up to " + std::to_string(nodes) + " nodes (launch.workers, launch.nodes)" : " (launch.workers)";
+  problems.push_back(problem_line(experiment.config.find("trainer")->find("shards")->origin(), "trainer.shards",
+                                  std::to_string(shards) + " shards cannot be shared by " + std::to_string(workers) +
+                                      " workers" + on_nodes + ": each needs one"));
+}
+
 // Checks that the loss takes the targets that mixing makes; that of a plugin may.
 void check_mixing(const Experiment& experiment, Problems& problems) {
   const auto& trainer = experiment.trainer;
@@ -281,6 +293,7 @@ void check_mixing(const Experiment& experiment, Problems& problems) {
 void cross_check(const Experiment& experiment, Problems& problems) {
   check_nodes(experiment, problems);
   check_batches(experiment, problems);
+  check_shards(experiment, problems);
   check_mixing(experiment, problems);
   const auto* name = experiment.config.find("name");
   if (!is_folder_name(experiment.name)) {

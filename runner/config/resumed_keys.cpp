@@ -24,6 +24,7 @@ std::string joined(const std::vector<std::string>& texts) {
 
 Text name(const Experiment& experiment) { return experiment.name; }
 Text seed(const Experiment& experiment) { return std::to_string(experiment.seed); }
+Text shards(const Experiment& experiment) { return std::to_string(experiment.trainer.shards); }
 Text loss_scale(const Experiment& experiment) { return std::to_string(experiment.trainer.loss_scale); }
 Text sanity_batches(const Experiment& experiment) { return std::to_string(experiment.trainer.sanity_batches); }
 Text pretrained_file(const Experiment& experiment) { return experiment.pretrained.file; }
@@ -82,6 +83,7 @@ constexpr auto kFixed = std::to_array<FixedKey>({
      "the run continues from its own newest checkpoint; a new run (ddprun EXPERIMENT) can start from another"},
     {"resources", kSubmit, resources, "only `ddprun submit EXPERIMENT` reads them; set launch.workers, launch.nodes"},
     {"seed", kCheckpoint, seed, "the samples' order and all draws continue from it; a new run can have another"},
+    {"trainer.shards", kCheckpoint, shards, "the bits of its steps follow from it; a new run can have others"},
     {"trainer.loss_scale", kCheckpoint, loss_scale, "only a run's first step has it; the checkpoint has the scale now"},
     {"trainer.sanity_batches", kCheckpoint, sanity_batches, "they come before a run's first step, which is done"},
     {"pretrained.file", kCheckpoint, pretrained_file, kFirstWeights},

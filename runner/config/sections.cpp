@@ -121,13 +121,15 @@ void read_several_nodes(Options& options, LaunchConfig& launch) {
 
 LaunchConfig read_launch(Options& options) {
   LaunchConfig launch;
-  launch.workers =
-      read_auto(options, "workers", "processes on each machine; auto: one per GPU, or one on the CPU", 1024);
+  launch.workers = read_auto(
+      options, "workers",
+      "processes on each machine; auto: one per GPU, or one on the CPU, with trainer.shards one per core", 1024);
   launch.device = choose(options, "device", launch.device, "where to train; auto: on GPUs if there are any");
   launch.backend =
       choose(options, "backend", launch.backend,
              "how GPUs communicate; auto: nccl; gloo goes through host memory and lets workers share a GPU");
-  launch.threads = read_auto(options, "threads", "threads of each worker's kernels; auto: cores / workers", 1024);
+  launch.threads = read_auto(options, "threads",
+                             "threads of each worker's kernels; auto: cores / workers, with trainer.shards 1", 1024);
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,
                                                "how long a worker waits for the others", {1, 1e6});
   launch.hang_seconds = options.get<double>("hang_seconds", launch.hang_seconds,

@@ -76,6 +76,10 @@ void read_batches(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("batch_per_worker", 0,
                            "samples per worker, instead of global_batch; a resumed run keeps the product", {0, kMost});
   trainer.micro_batch = read_micro_batch(options);
+  trainer.shards = options.get<int64_t>(
+      "shards", 0,
+      "compute the global batch in this many parts, each alone: the same bits on 1 to so many workers; 0: off",
+      {0, TrainerConfig::kMostShards});
   trainer.eval_batch =
       options.get<int64_t>("eval_batch", trainer.eval_batch,
                            "samples per evaluation batch of one worker; 0: the global batch, at most 256", {0, kMost});
@@ -137,6 +141,30 @@ void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   refuse("broadcast_buffers", trainer.broadcast_buffers != BroadcastBuffers::kNeeded);
 }
 
+// Refuses options whose results depend on how many workers there are, or that cut the batch otherwise.
+void refuse_with_shards(Options& options, const TrainerConfig& trainer) {
+  const auto refuse = [&](std::string_view name, bool chosen, const std::string& why) {
+    if (chosen) options.reject(name, "cannot be combined with shards: " + why);
+  };
+  refuse("strategy", trainer.strategy == Strategy::kDp, "dp cuts each batch by GPUs; choose strategy: ddp");
+  refuse("sync_batchnorm", trainer.sync_batchnorm,
+         "each is computed alone, with statistics of its own; set it to false");
+  refuse("micro_batch", trainer.micro_batch != 0,
+         "each worker computes them one after the other already; more shards take less memory");
+  refuse("gradient_compression", trainer.gradient_compression != GradientCompression::kNone,
+         "it would round sums that depend on the number of workers; set it to none");
+  refuse("static_graph", trainer.static_graph, "it expects each parameter's gradient once in a step; set it to false");
+  refuse("batch_per_worker", trainer.batch_per_worker > 0,
+         "the global batch would depend on the number of workers; set global_batch");
+  refuse("cuda_graph", trainer.cuda_graph == CudaGraphMode::kOn,
+         "a captured step draws one stream of random numbers, not each shard's; set it to auto or off");
+  refuse("deterministic", options.has("deterministic") && !trainer.deterministic,
+         "they need deterministic kernels; remove the key");
+  if (trainer.batch_per_worker == 0 && trainer.shards > trainer.global_batch)
+    options.reject("shards", std::to_string(trainer.shards) + " shards of a batch of " +
+                                 std::to_string(trainer.global_batch) + " samples (global_batch): each needs one");
+}
+
 void read_distribution(Options& options, TrainerConfig& trainer) {
   trainer.strategy = choose(options, "strategy", trainer.strategy,
                             "ddp: one process per GPU; dp: one process over all its GPUs, like Python's DataParallel");
@@ -173,6 +201,8 @@ TrainerConfig read_trainer(Options& options) {
   trainer.verify_shards = options.get<bool>("verify_shards", false,
                                             "check at each epoch's end that the workers' samples cover it "
                                             "exactly once, and that all workers load the same data");
+  if (trainer.shards > 0) refuse_with_shards(options, trainer);
+  if (trainer.shards > 0) trainer.deterministic = true;
   return trainer;
 }
 

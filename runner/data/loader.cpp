@@ -34,6 +34,13 @@ Batch pinned(Batch batch, c10::Device device) {
   return batch;
 }
 
+// LibTorch's kernels may round otherwise where a tensor begins elsewhere than their vectors do.
+at::Tensor aligned(const at::Tensor& tensor) {
+  constexpr uintptr_t kAlignment = 64;  // of LibTorch's own memory
+  const bool lies_well = !tensor.is_cpu() || reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % kAlignment == 0;
+  return lies_well ? tensor : tensor.clone();
+}
+
 }  // namespace
 
 Batch part_of_batch(const Batch& batch, Slice slice) {
@@ -44,7 +51,13 @@ Batch part_of_batch(const Batch& batch, Slice slice) {
   return part;
 }
 
+int64_t TrainBatch::size() const {
+  if (!shards.empty()) return shards.front().batch.size();
+  return request.defined() ? request.numel() - 1 : batch.size();
+}
+
 Batch TrainBatch::made() const {
+  if (!shards.empty()) return shards.front().batch;
   if (!images) return batch;
   auto made = images->make_of(request.to(images->device(), /*non_blocking=*/true), &key);
   made.index = batch.index;
@@ -58,7 +71,7 @@ std::vector<std::pair<std::string, at::Tensor>> TrainBatch::tensors() const {
 
 StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
   const auto limit = config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.train_batches;
-  return {samples, config.global_batch, limit};
+  return {samples, config.global_batch, limit, config.shards};
 }
 
 TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed,
@@ -83,14 +96,23 @@ std::optional<TrainBatch> TrainLoader::next_unless(const std::function<bool()>& 
   if (!made) return std::nullopt;
   auto& item = *made;
   if (item.images) return made;
-  if (is_resident(images_)) {
-    item.batch = images_->make(item.batch.index, &item.key);
-  } else {
-    item.batch = copies_.copied(std::move(item.batch));
-    if (!images_) split_.augment(item.batch, item.key);
+  if (item.shards.empty()) item.batch = finished(std::move(item.batch), item.key, item.step);
+  for (auto& shard : item.shards) {
+    shard.batch = finished(std::move(shard.batch), item.key, item.step);
+    shard.batch.replace_tensors(aligned);
   }
-  item.batch = mixing_.mixed(item.batch, item.step);
   return made;
+}
+
+// Does what is left for the thread that trains: the copy to the device, and what is computed there.
+Batch TrainLoader::finished(Batch batch, const AugmentKey& key, int64_t step) {
+  if (is_resident(images_)) {
+    batch = images_->make(batch.index, &key);
+  } else {
+    batch = copies_.copied(std::move(batch));
+    if (!images_) split_.augment(batch, key);
+  }
+  return mixing_.mixed(batch, step);
 }
 
 TrainBatch TrainLoader::load(int64_t step) {
@@ -100,28 +122,47 @@ TrainBatch TrainLoader::load(int64_t step) {
   const auto share = static_cast<double>(mine.size() * world_.size) / static_cast<double>(whole.size());
   if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
   const auto order = order_of(epoch);
-  std::vector<int64_t> indices(order->begin() + mine.begin, order->begin() + mine.end);
-  if (mixing_.enabled()) {  // the sample before the first, which it is mixed with
-    const int64_t before = mine.begin > whole.begin ? mine.begin - 1 : whole.end - 1;
-    indices.insert(indices.begin(), order->at(static_cast<size_t>(before)));
-  }
-  const AugmentKey key{.seed = seed_, .epoch = epoch};
-  TrainBatch item{.batch = pinned(load_batch(indices, key), device_),
-                  .epoch = epoch,
+  TrainBatch item{.epoch = epoch,
                   .global_samples = whole.size(),
                   .weight = share,
                   .step = step,
-                  .key = key};
-  if (images_ && !mixing_.enabled() && images_->makes_of_requests(&key)) {
+                  .key = {.seed = seed_, .epoch = epoch}};
+  if (plan_.shards() > 0) {
+    item.batch.index = tensor_of(std::span(*order).subspan(mine.begin, mine.size()));
+    load_shards(item, *order, step_in_epoch);
+    return item;
+  }
+  item.batch = load_batch(*order, whole, mine, item.key);
+  if (images_ && !mixing_.enabled() && images_->makes_of_requests(&item.key)) {
     item.images = images_;
-    item.request = images_->request(item.batch.index, &key);
+    item.request = images_->request(item.batch.index, &item.key);
   }
   return item;
 }
 
-Batch TrainLoader::load_batch(std::span<const int64_t> numbers, const AugmentKey& key) const {
-  if (!images_) return split_.draw(numbers, key);
-  return made_ahead(*images_, numbers, &key);
+// Loads each shard by itself, so that nothing of it depends on the others that this rank has.
+void TrainLoader::load_shards(TrainBatch& item, std::span<const int64_t> order, int64_t step_in_epoch) const {
+  const auto whole = plan_.global_slice(step_in_epoch);
+  const auto own = part_of(plan_.shards(), world_.rank, world_.size);
+  const auto add = [&](int64_t number) {
+    const auto slice = plan_.shard_slice(step_in_epoch, number);
+    if (slice.size() == 0) return;
+    item.shards.push_back({.number = number,
+                           .batch = load_batch(order, whole, slice, item.key),
+                           .weight = static_cast<double>(slice.size()) / static_cast<double>(whole.size())});
+  };
+  for (auto number = own.begin; number < own.end; ++number) add(number);
+  if (item.shards.empty()) add(0);
+}
+
+Batch TrainLoader::load_batch(std::span<const int64_t> order, Slice whole, Slice part, const AugmentKey& key) const {
+  const auto samples = order.subspan(part.begin, part.size());
+  std::vector<int64_t> numbers(samples.begin(), samples.end());
+  if (mixing_.enabled()) {  // the sample before the first, which it is mixed with
+    const int64_t before = part.begin > whole.begin ? part.begin - 1 : whole.end - 1;
+    numbers.insert(numbers.begin(), order[before]);
+  }
+  return pinned(images_ ? made_ahead(*images_, numbers, &key) : split_.draw(numbers, key), device_);
 }
 
 std::shared_ptr<const std::vector<int64_t>> TrainLoader::order_of(int64_t epoch) {

@@ -31,23 +31,33 @@ namespace ddprun {
 // Returns these samples of a batch, as views of it.
 Batch part_of_batch(const Batch& batch, Slice slice);
 
+// One of the parts of a global batch that are computed alone (trainer.shards): it has the same tensors, shapes and
+// alignment on whatever rank it is loaded.
+struct Shard {
+  int64_t number = 0;  // in the global batch
+  Batch batch;         // on the device
+  double weight = 1;   // of its mean loss in that of the global batch
+};
+
 // A rank's part of one global batch: on its device or, with `images`, still to be made there.
 struct TrainBatch {
-  Batch batch;                 // with `images`, its index alone
+  Batch batch;                 // with `images` or shards, its index alone
   int64_t epoch = 0;           // counted from 0
   int64_t global_samples = 0;  // in the whole global batch
   // The weight of this rank's mean loss in the mean over ranks that the gradient reducer takes: local * world / global,
   // so that the gradient is the mean over the global batch. It is 0 for a rank without a sample in a ragged last batch,
-  // which computes on a sample of another rank and adds nothing.
+  // which computes on a sample of another rank, or on the first shard, and adds nothing.
   double weight = 1;
   int64_t step = 0;                                      // counted from 0, over all epochs
   std::shared_ptr<const ImageBatcher> images = nullptr;  // makes the batch of `request` as part of the step
   AugmentKey key = {};
-  at::Tensor request = {};  // undefined without `images`
+  at::Tensor request = {};         // undefined without `images`
+  std::vector<Shard> shards = {};  // those of this rank that have samples, in their order; empty without trainer.shards
 
-  int64_t size() const { return request.defined() ? request.numel() - 1 : batch.size(); }
+  // Returns how many samples are computed at once, at most: those of the batch, or of the first shard.
+  int64_t size() const;
 
-  // Returns the batch, after making it if need be.
+  // Returns them, after making them if need be.
   Batch made() const;
 
   // Returns what the step reads, with names: the batch's tensors, or the request.
@@ -79,7 +89,9 @@ class TrainLoader {
 
  private:
   TrainBatch load(int64_t step);
-  Batch load_batch(std::span<const int64_t> numbers, const AugmentKey& key) const;
+  void load_shards(TrainBatch& item, std::span<const int64_t> order, int64_t step_in_epoch) const;
+  Batch load_batch(std::span<const int64_t> order, Slice whole, Slice part, const AugmentKey& key) const;
+  Batch finished(Batch batch, const AugmentKey& key, int64_t step);
   std::shared_ptr<const std::vector<int64_t>> order_of(int64_t epoch);
 
   std::shared_ptr<const Dataset> dataset_;

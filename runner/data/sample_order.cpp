@@ -15,12 +15,6 @@ constexpr uint64_t kDrawStream = 0x64726177;     // "draw"
 
 }  // namespace
 
-Slice part_of(int64_t count, int64_t part, int64_t parts) {
-  const int64_t base = count / parts, more = count % parts;
-  const int64_t begin = part * base + std::min(part, more);
-  return {begin, begin + base + (part < more ? 1 : 0)};
-}
-
 int64_t micro_batches_of(int64_t global_samples, int64_t world, int64_t micro_batch) {
   const int64_t largest = (global_samples + world - 1) / world;
   return micro_batch == 0 ? 1 : (largest + micro_batch - 1) / micro_batch;
@@ -73,22 +67,33 @@ std::vector<int64_t> EpochOrder::of(int64_t epoch) const {
   return order;
 }
 
-StepPlan::StepPlan(int64_t samples, int64_t global_batch, const Limit& limit)
-    : samples_(samples), global_batch_(global_batch), steps_(limit.of((samples + global_batch - 1) / global_batch)) {}
+StepPlan::StepPlan(int64_t samples, int64_t global_batch, const Limit& limit, int64_t shards)
+    : samples_(samples),
+      global_batch_(global_batch),
+      steps_(limit.of((samples + global_batch - 1) / global_batch)),
+      shards_(shards) {}
 
 Slice StepPlan::global_slice(int64_t step_in_epoch) const {
   const int64_t begin = step_in_epoch * global_batch_;
   return {begin, std::min(begin + global_batch_, samples_)};
 }
 
+Slice StepPlan::shard_slice(int64_t step_in_epoch, int64_t shard) const {
+  const auto whole = global_slice(step_in_epoch), part = part_of(whole.size(), shard, shards_);
+  return {whole.begin + part.begin, whole.begin + part.end};
+}
+
 Slice StepPlan::rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const {
   const auto whole = global_slice(step_in_epoch);
-  const auto part = part_of(whole.size(), rank, world);
+  auto part = part_of(shards_ > 0 ? shards_ : whole.size(), rank, world);
+  if (shards_ > 0)
+    part = {part_of(whole.size(), part.begin, shards_).begin, part_of(whole.size(), part.end - 1, shards_).end};
   return {whole.begin + part.begin, whole.begin + part.end};
 }
 
 // The last micro-batch is the smallest, and the largest part has samples in each.
 int64_t StepPlan::smallest_part(int64_t step_in_epoch, int64_t world, int64_t micro_batch, bool together) const {
+  if (shards_ > 0) world = shards_;
   const auto parts = micro_batches_of(global_slice(step_in_epoch).size(), world, micro_batch);
   int64_t smallest = global_batch_, sum = 0;
   for (int64_t rank = 0; rank < world; ++rank) {

@@ -2,22 +2,13 @@
 // Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save or replay.
 #pragma once
 
+#include "base/world.h"
 #include "config/experiment.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace ddprun {
-
-// Half-open positions within one epoch's order, or within a list of samples.
-struct Slice {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
-
-// Returns the contiguous part of [0, count) that belongs to one of `parts`; the first count % parts get one more.
-Slice part_of(int64_t count, int64_t part, int64_t parts);
 
 // Returns into how many micro-batches of at most `micro_batch` samples each of `world` ranks splits its part of
 // `global_samples`, set by the largest part; 1 if micro_batch is 0.
@@ -52,21 +43,25 @@ class EpochOrder {
 // Returns at most `count` of 0 .. size-1, spread evenly, including the first and the last.
 std::vector<int64_t> spread_numbers(int64_t size, int64_t count);
 
-// The steps of one epoch: ceil(samples / global_batch), the last one ragged, or the first `limit` of these.
+// The steps of one epoch: ceil(samples / global_batch), the last one ragged, or the first `limit` of these. Ranks share
+// a step's samples, or its `shards` if there are any.
 class StepPlan {
  public:
-  StepPlan(int64_t samples, int64_t global_batch, const Limit& limit = {});
+  StepPlan(int64_t samples, int64_t global_batch, const Limit& limit = {}, int64_t shards = 0);
 
   int64_t steps_per_epoch() const { return steps_; }
+  int64_t shards() const { return shards_; }
   Slice global_slice(int64_t step_in_epoch) const;                             // part of the epoch's order
+  Slice shard_slice(int64_t step_in_epoch, int64_t shard) const;               // part of that; may be empty
   Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // this rank's part of that; may be empty
 
   // Returns the fewest samples, at least 1, that one of `world` ranks computes at once in a step, or that all compute
-  // `together`; with micro-batches of at most `micro_batch`, 0: none. No step has fewer than the last one.
+  // `together`; with micro-batches of at most `micro_batch`, 0: none. No step has fewer than the last one. With shards,
+  // each is computed alone, whoever does it.
   int64_t smallest_part(int64_t step_in_epoch, int64_t world, int64_t micro_batch, bool together) const;
 
  private:
-  int64_t samples_, global_batch_, steps_;
+  int64_t samples_, global_batch_, steps_, shards_;
 };
 
 }  // namespace ddprun

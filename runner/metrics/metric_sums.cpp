@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -50,7 +51,7 @@ std::vector<std::string> agreed_names(const std::string& mine, Communicator& com
 // Marks a name that is exponentiated, when names are agreed on: metrics' names have no control characters.
 const std::string kExponential = "\t";
 
-MetricTotal without_numbers(const std::string& agreed) {
+ExactTotal without_numbers(const std::string& agreed) {
   const bool exponential = agreed.starts_with(kExponential);
   return {.name = exponential ? agreed.substr(kExponential.size()) : agreed, .exponential = exponential};
 }
@@ -67,84 +68,83 @@ at::Tensor zero_if_none_counts(const at::Tensor& number, const at::Tensor& count
   return number.defined() && counted.defined() ? at::where(counted.gt(0), number, 0) : number;
 }
 
-// What is 0 where nothing counts is left to who reads a single step's numbers on the host: read().
-at::Tensor MetricSums::Entry::sum() const {
-  auto sum = value.to(at::kDouble);
-  if (is_mean) sum = sum * counted;
-  if (factor != 1) sum = sum * factor;
-  return zero_if_none_counts(sum, counted);
+MetricSums::Entry& MetricSums::entry(const std::string& name, bool exponential) {
+  const auto known = std::ranges::find(entries_, name, [](const Entry& one) { return one.total.name; });
+  if (known != entries_.end()) return *known;
+  return entries_.emplace_back(Entry{.total = {.name = name, .exponential = exponential}});
 }
 
-// Adds out of place, since a step's value may lie where the next one is written.
-void MetricSums::add(const Entry& entry) {
-  const auto sum = std::ranges::find(entries_, entry.name, &Entry::name);
-  if (sum == entries_.end()) {
-    entries_.push_back(entry);
-    if (entry.is_empty()) entries_.back().value = at::zeros({}, at::kDouble);
-  } else if (!entry.is_empty()) {
-    const auto device = entry.value.device();
-    sum->value = sum->sum().to(device).add(entry.counted.defined() ? entry.sum() : entry.value, entry.factor);
-    sum->factor = 1;
-    sum->is_mean = false;
-    if (entry.counted.defined()) {
-      sum->counted = sum->counted.defined() ? sum->counted.to(device) + entry.counted : entry.counted + sum->count;
-    } else if (sum->counted.defined()) {
-      sum->counted = sum->counted + entry.count;
-    }
-    sum->count += entry.count;
-  }
+void MetricSums::add(const std::string& name, bool exponential, Term term) {
+  auto& sum = entry(name, exponential);
+  if (!term.is_empty()) sum.terms.push_back(std::move(term));
 }
 
 bool MetricSums::knows(const std::string& name) const {
-  return name != "loss" && std::ranges::find(entries_, name, &Entry::name) != entries_.end();
+  const auto is_it = [&](const Entry& one) { return one.total.name == name; };
+  return name != "loss" && std::ranges::any_of(entries_, is_it);
 }
 
 void MetricSums::add(const Step& step, int64_t samples) {
   const auto loss = step.loss.detach();
   const auto counted = samples > 0 ? step.counted : at::Tensor();
   if (counted.defined()) {
-    add({.name = "loss", .value = loss, .counted = counted, .is_mean = true});
+    add("loss", false, {.value = loss, .counted = counted, .is_mean = true});
   } else {
-    add({.name = "loss", .value = loss, .factor = static_cast<double>(samples), .count = samples});
+    add("loss", false, {.value = loss, .factor = static_cast<double>(samples), .count = samples});
   }
   for (const auto& metric : step.metrics) {
     if (!knows(metric.name)) require_metric_name(metric.name);
     const bool by_device = metric.counted.defined();
-    add({.name = metric.name,
-         .value = metric.sum.detach(),
+    add(metric.name, metric.exponential,
+        {.value = metric.sum.detach(),
          .count = samples > 0 && !by_device ? metric.count : 0,
-         .counted = samples > 0 ? metric.counted : at::Tensor(),
-         .exponential = metric.exponential});
+         .counted = samples > 0 ? metric.counted : at::Tensor()});
   }
 }
 
 void MetricSums::add(const MetricSums& others) {
-  for (const auto& entry : others.entries_) add(entry);
+  auto more = others;
+  more.read();
+  for (const auto& [total, terms] : more.entries_) {
+    auto& mine = entry(total.name, total.exponential).total;
+    mine.sum.add(total.sum);
+    mine.count += total.count;
+  }
 }
 
 at::Tensor MetricSums::loss() const {
-  return entries_.empty() || entries_.front().is_empty() ? at::Tensor() : entries_.front().value;
+  at::Tensor sum;
+  if (entries_.empty()) return sum;
+  for (const auto& term : entries_.front().terms) sum = sum.defined() ? sum + term.value : term.value;
+  return sum;
 }
 
 at::Tensor MetricSums::mean_loss() const {
-  if (!loss().defined()) return {};
-  const auto& entry = entries_.front();
-  if (entry.is_mean) return entry.value;
-  if (entry.counted.defined()) return entry.value / entry.counted.clamp_min(1);
-  const auto count = static_cast<double>(entry.count);
-  return entry.factor == count ? entry.value : entry.value * (entry.factor / count);
+  if (entries_.empty() || entries_.front().terms.empty()) return {};
+  const auto& terms = entries_.front().terms;
+  if (terms.size() == 1) return terms.front().value;  // a mean loss, as each of them
+  at::Tensor sum, count;
+  for (const auto& term : terms) {
+    const auto weight =
+        term.is_mean ? term.counted.to(at::kDouble) : at::full_like(term.value, term.factor, at::kDouble);
+    const auto product = zero_if_none_counts(term.value * weight, term.counted);
+    sum = sum.defined() ? sum + product : product;
+    count = count.defined() ? count + weight : weight;
+  }
+  return sum / count.clamp_min(1);
 }
 
 // Returns those of the values, then those of what counts.
 std::vector<at::Tensor*> MetricSums::places(c10::Device device) {
-  std::vector<at::Tensor*> places;
+  std::vector<at::Tensor*> values, counts;
   for (auto& entry : entries_) {
-    if (entry.value.device() == device) places.push_back(&entry.value);
+    for (auto& term : entry.terms) {
+      if (term.value.device() == device) values.push_back(&term.value);
+      if (term.counted.defined() && term.counted.device() == device) counts.push_back(&term.counted);
+    }
   }
-  for (auto& entry : entries_) {
-    if (entry.counted.defined() && entry.counted.device() == device) places.push_back(&entry.counted);
-  }
-  return places;
+  values.insert(values.end(), counts.begin(), counts.end());
+  return values;
 }
 
 std::vector<at::Tensor> MetricSums::scalars(c10::Device device) const {
@@ -162,90 +162,99 @@ MetricSums MetricSums::with(const at::Tensor& scalars, c10::Device device) const
 }
 
 bool MetricSums::alike(const MetricSums& others) const {
-  return std::ranges::equal(entries_, others.entries_, [](const Entry& a, const Entry& b) {
-    return a.name == b.name && a.count == b.count && a.factor == b.factor && a.exponential == b.exponential &&
-           a.is_mean == b.is_mean && a.counted.defined() == b.counted.defined();
+  const auto same = [](const Term& a, const Term& b) {
+    return a.count == b.count && a.factor == b.factor && a.is_mean == b.is_mean &&
+           a.counted.defined() == b.counted.defined();
+  };
+  return std::ranges::equal(entries_, others.entries_, [&](const Entry& a, const Entry& b) {
+    return a.total.name == b.total.name && a.total.exponential == b.total.exponential &&
+           std::ranges::equal(a.terms, b.terms, same);
   });
 }
 
 std::string MetricSums::made_beside(c10::Device device) const {
-  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
-    const bool count_is_beside = entry.counted.defined() && entry.counted.device() != device;
-    return count_is_beside || (!entry.is_empty() && entry.value.device() != device);
-  });
-  return found == entries_.end() ? "" : found->name;
+  const auto is_beside = [&](const Term& term) {
+    return term.value.device() != device || (term.counted.defined() && term.counted.device() != device);
+  };
+  for (const auto& [total, terms] : entries_) {
+    if (std::ranges::any_of(terms, is_beside)) return total.name;
+  }
+  return "";
+}
+
+std::optional<c10::Device> MetricSums::other_than_cpu() const {
+  for (const auto& [total, terms] : entries_) {
+    for (const auto& term : terms) {
+      if (!term.value.is_cpu()) return term.value.device();
+      if (term.counted.defined() && !term.counted.is_cpu()) return term.counted.device();
+    }
+  }
+  return std::nullopt;
+}
+
+// Reads all numbers with one wait for the GPU that has some of them.
+void MetricSums::read() {
+  if (const auto device = other_than_cpu()) *this = with(packed(scalars(*device)).cpu(), *device);
+  for (auto& [total, terms] : entries_) {
+    for (const auto& term : terms) {
+      double sum = term.factor * value_of(term.value);
+      const double count = term.counted.defined() ? value_of(term.counted) : static_cast<double>(term.count);
+      if (term.is_mean) sum *= count;
+      total.sum.add(count > 0 ? sum : 0);  // what is 0 where nothing counts may be NaN
+      total.count += static_cast<int64_t>(count);
+    }
+    terms.clear();
+  }
 }
 
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
-  if (!communicator.is_distributed()) {  // nothing to agree on or to add up, so a row per step is cheap
-    const auto found = read();
-    for (size_t i = 0; i < found.size(); ++i)
-      totals.push_back({entries_[i].name, found[i].sum, static_cast<int64_t>(found[i].count), entries_[i].exponential});
-    return totals;
-  }
-  std::string names;
-  for (const auto& entry : entries_) names += (entry.exponential ? kExponential + entry.name : entry.name) + "\n";
-  for (const auto& name : agreed_names(names, communicator)) totals.push_back(without_numbers(name));
-
-  auto sums = entries_.empty() ? numbers_of(totals) : numbers();
-  communicator.sum(sums);
-  const auto view = sums.accessor<double, 2>();
-  for (size_t i = 0; i < totals.size(); ++i) {
-    totals[i].sum = view[0][static_cast<int64_t>(i)];
-    totals[i].count = static_cast<int64_t>(view[1][static_cast<int64_t>(i)]);  // exact below 2^53
-  }
+  for (const auto& total : exact_totals(communicator)) totals.push_back(total.rounded());
   return totals;
 }
 
-// Reads all numbers with one wait for the GPU that has some of them.
-std::vector<MetricSums::Number> MetricSums::read() const {
-  const auto is_elsewhere = [](const at::Tensor& tensor) { return tensor.defined() && !tensor.is_cpu(); };
-  at::Tensor copied;
-  for (const auto& entry : entries_) {
-    if (is_elsewhere(entry.value) || is_elsewhere(entry.counted)) {
-      copied = packed(scalars(is_elsewhere(entry.value) ? entry.value.device() : entry.counted.device())).cpu();
-      break;
-    }
+std::vector<ExactTotal> MetricSums::exact_totals(Communicator& communicator) const {
+  auto copy = *this;
+  copy.read();
+  std::vector<ExactTotal> totals;
+  for (const auto& entry : copy.entries_) totals.push_back(entry.total);
+  if (!communicator.is_distributed()) return totals;  // nothing to agree on or to add up, so a row per step is cheap
+  std::string names;
+  for (const auto& total : totals) names += (total.exponential ? kExponential + total.name : total.name) + "\n";
+  std::vector<ExactTotal> all;
+  for (const auto& name : agreed_names(names, communicator)) all.push_back(without_numbers(name));
+
+  constexpr auto kWords = static_cast<int64_t>(ExactSum::kWords);
+  auto words = at::zeros({static_cast<int64_t>(all.size()), kWords + 1}, at::kLong);  // the last is the count
+  for (size_t i = 0; i < totals.size(); ++i) {
+    auto* row = words.data_ptr<int64_t>() + static_cast<int64_t>(i) * (kWords + 1);
+    std::ranges::copy(totals[i].sum.words(), row);
+    row[kWords] = totals[i].count;
   }
-  const double* next = copied.defined() ? copied.const_data_ptr<double>() : nullptr;
-  const auto number = [&next](const at::Tensor& tensor) { return tensor.is_cpu() ? value_of(tensor) : *next++; };
-  std::vector<Number> numbers;
-  numbers.reserve(entries_.size());
-  for (const auto& entry : entries_)
-    numbers.push_back({.sum = entry.factor * number(entry.value), .count = static_cast<double>(entry.count)});
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (!entries_[i].counted.defined()) continue;
-    auto& [sum, count] = numbers[i];
-    count = number(entries_[i].counted);
-    if (entries_[i].is_mean) sum *= count;
-    if (!(count > 0)) sum = 0;
+  communicator.sum(words);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto* row = words.const_data_ptr<int64_t>() + static_cast<int64_t>(i) * (kWords + 1);
+    all[i].sum = ExactSum(std::span<const int64_t, ExactSum::kWords>(row, ExactSum::kWords));
+    all[i].count = row[kWords];
   }
-  return numbers;
+  return all;
 }
 
 at::Tensor MetricSums::numbers() const {
+  auto copy = *this;
+  copy.read();
   auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();
-  const auto found = read();
-  for (size_t i = 0; i < found.size(); ++i) {
-    view[0][static_cast<int64_t>(i)] = found[i].sum;
-    view[1][static_cast<int64_t>(i)] = found[i].count;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    view[0][static_cast<int64_t>(i)] = copy.entries_[i].total.sum.value();
+    view[1][static_cast<int64_t>(i)] = static_cast<double>(copy.entries_[i].total.count);
   }
   return numbers;
 }
 
-void MetricSums::reset() { entries_.clear(); }
-
-void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers) {
+void MetricSums::reset(const std::vector<ExactTotal>& totals) {
   entries_.clear();
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto column = static_cast<int64_t>(i);
-    entries_.push_back({.name = names[i].name,
-                        .value = numbers[0][column].clone(),
-                        .count = static_cast<int64_t>(numbers[1][column].item<double>()),
-                        .exponential = names[i].exponential});
-  }
+  for (const auto& total : totals) entries_.push_back({.total = total});
 }
 
 void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more) {
@@ -258,16 +267,6 @@ void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more)
       at->count += total.count;
     }
   }
-}
-
-at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
-  auto numbers = at::zeros({2, static_cast<int64_t>(totals.size())}, at::kDouble);
-  auto view = numbers.accessor<double, 2>();
-  for (size_t i = 0; i < totals.size(); ++i) {
-    view[0][static_cast<int64_t>(i)] = totals[i].sum;
-    view[1][static_cast<int64_t>(i)] = static_cast<double>(totals[i].count);
-  }
-  return numbers;
 }
 
 NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Keeps metrics as sums and counts over samples, added over batches and then over ranks: a mean does not depend on how
-// the samples were distributed.
+// Keeps metrics as sums and counts over samples, added over batches and then over ranks without rounding: a mean does
+// not depend on how the samples were distributed, nor on the order in which batches are added.
 #pragma once
 
 #include "comm/communicator.h"
+#include "metrics/exact_sum.h"
 
 #include <ddprun/model.h>
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +26,16 @@ struct MetricTotal {
   double value() const;  // the mean, or its exponential; NaN if nothing was counted
 };
 
+// A total before it is rounded: what a checkpoint keeps of sums that are not read yet.
+struct ExactTotal {
+  std::string name;
+  ExactSum sum = {};
+  int64_t count = 0;
+  bool exponential = false;
+
+  MetricTotal rounded() const { return {name, sum.value(), count, exponential}; }
+};
+
 // Returns the number, or 0 where nothing counts: a mean of nothing is NaN. Does not wait for a GPU. Either may be
 // undefined, and the number is then returned.
 at::Tensor zero_if_none_counts(const at::Tensor& number, const at::Tensor& counted);
@@ -34,13 +46,17 @@ class MetricSums {
   // UserError if the name of a metric cannot be logged.
   void add(const Step& step, int64_t samples);
 
-  // Adds a number of the whole step, a scalar that is equal on all ranks, such as a norm of gradients.
-  void add_number(const std::string& name, const at::Tensor& number) {
-    add({.name = name, .value = number, .count = 1});
+  // Adds a number of the whole step, a scalar that is equal on all ranks, such as a norm of gradients: on one of them
+  // it `counts`.
+  void add_number(const std::string& name, const at::Tensor& number, bool counts) {
+    add(name, false, {.value = number, .count = counts ? 1 : 0});
   }
 
-  // Adds sums of one step from the same rank.
+  // Adds sums of one step from the same rank. Waits for a GPU that has some of them.
   void add(const MetricSums& others);
+
+  // Reads the numbers that are added but still lie where the model made them. Waits for a GPU that has some of them.
+  void read();
 
   // Returns a scalar on the model's device that is not finite if one of the losses is not; undefined if no sample was
   // counted.
@@ -61,40 +77,37 @@ class MetricSums {
   // Returns a counted metric whose sum lies on another device; empty: none.
   std::string made_beside(c10::Device device) const;
 
-  // Returns the totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError if ranks
-  // report other metrics than rank 0. Collective; leaves the sums as they are.
+  // Return the totals over all ranks, on every rank: "loss" first, then the model's metrics. Throw UserError if ranks
+  // report other metrics than rank 0. Collective; they leave the sums as they are.
   std::vector<MetricTotal> totals(Communicator& communicator) const;
+  std::vector<ExactTotal> exact_totals(Communicator& communicator) const;
 
   // Returns this rank's sums and counts, [2, metrics] float64 on the CPU, in the order of totals().
   at::Tensor numbers() const;
 
-  // Starts from nothing, or from `names` with the numbers that numbers() gave.
-  void reset();
-  void reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers);
+  // Starts from nothing, or from what exact_totals() gave.
+  void reset(const std::vector<ExactTotal>& totals = {});
 
  private:
-  // One metric. Its value stays as the model made it: the first sum of two converts it to float64.
-  struct Entry {
-    std::string name;
+  // What one batch adds, as the model made it.
+  struct Term {
     at::Tensor value;   // a scalar on the model's device, shared with the step
     double factor = 1;  // of the value in the sum: the samples, for a mean loss
     int64_t count = 0;
     at::Tensor counted = {};  // in place of `count`, if only the device knows it: a scalar there
-    bool exponential = false;
-    bool is_mean = false;  // of what `counted` counts: the sum is the value times that
-
-    at::Tensor sum() const;  // float64; 0 if nothing counts
+    bool is_mean = false;     // of what `counted` counts: the sum is the value times that
 
     bool is_empty() const { return count == 0 && !counted.defined(); }
   };
-
-  struct Number {
-    double sum = 0, count = 0;
+  struct Entry {
+    ExactTotal total;  // of what is read
+    std::vector<Term> terms = {};
   };
 
-  void add(const Entry& entry);
+  void add(const std::string& name, bool exponential, Term term);
+  Entry& entry(const std::string& name, bool exponential);
   std::vector<at::Tensor*> places(c10::Device device);
-  std::vector<Number> read() const;
+  std::optional<c10::Device> other_than_cpu() const;  // of what is not read; all of it lies on one, or on the CPU
   bool knows(const std::string& name) const;
 
   std::vector<Entry> entries_;
@@ -104,9 +117,6 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 
 // Adds the totals to those of the same names.
 void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more);
-
-// Returns the totals in the form of numbers(), for the one rank that continues with the sums of several.
-at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
 
 // Returns {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.
 NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split = "");

@@ -58,10 +58,10 @@ TensorDict under_each_name(TensorDict averages, const Model& model) {
 
 }  // namespace
 
-void Checkpointer::save(const TrainState& state, const at::Tensor& window, bool best) {
+void Checkpointer::save(const TrainState& state, bool best) {
   const auto rows_written = context_.loggers.start_flush();
   finish();  // the previous save: there is one copy in memory
-  const auto now = live(state, window);
+  const auto now = live(state);
   context_.saver.start(context_.experiment.checkpoint.async ? snapshot_.take(now) : now, best, rows_written);
   if (!context_.experiment.checkpoint.async) finish();
   saved_step_ = state.step;
@@ -79,9 +79,8 @@ void Checkpointer::rescue() noexcept try { context_.saver.wait(alive_); } catch 
 }
 
 // Returns the live state on rank 0, with what the others sent; on those little more than its step.
-Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window) const {
-  auto own = rng_state(context_.backend.get());
-  own["window"] = window;
+Checkpoint Checkpointer::live(const TrainState& state) const {
+  const auto own = rng_state(context_.backend.get());
   Checkpoint checkpoint{
       .step = state.step, .ranks = gather_tensors(own, context_.communicator), .replaces = callbacks_.have_finished()};
   if (!context_.is_rank_zero()) return checkpoint;
@@ -93,9 +92,9 @@ Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window)
   return checkpoint;
 }
 
-TensorDict Checkpointer::restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path) {
+void Checkpointer::restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path) {
   const auto rank = static_cast<size_t>(context_.communicator.world().rank);
-  auto own = rank < checkpoint.ranks.size() ? checkpoint.ranks[rank] : TensorDict();
+  const auto own = rank < checkpoint.ranks.size() ? checkpoint.ranks[rank] : TensorDict();
   step_.ema().load_state(checkpoint.average);
   if (rank == 0) load_weights(*context_.model, checkpoint.model, path);
   broadcast_state(*context_.model, context_.communicator);
@@ -104,7 +103,6 @@ TensorDict Checkpointer::restore(const Checkpoint& checkpoint, const TrainState&
   set_rng_state(own, context_.backend.get());
   saved_step_ = state.step;
   saved_path_ = path;
-  return own;
 }
 
 // Only rank 0 reads: the others learn whether it could, and get its weights.

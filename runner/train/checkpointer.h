@@ -25,9 +25,9 @@ class Checkpointer {
   Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, std::function<void()> alive)
       : context_(context), step_(step), callbacks_(callbacks), alive_(std::move(alive)) {}
 
-  // Starts writing the state, with this rank's window of metrics. The checkpoint counts once the rows that it stands
-  // for are on the disk. Waits for the previous save and, with checkpoint.async off, for this one.
-  void save(const TrainState& state, const at::Tensor& window, bool best);
+  // Starts writing the state. The checkpoint counts once the rows that it stands for are on the disk. Waits for the
+  // previous save and, with checkpoint.async off, for this one.
+  void save(const TrainState& state, bool best);
 
   // Waits for the save under way. An error on one rank, such as a full disk, is thrown on all.
   void finish();
@@ -36,8 +36,8 @@ class Checkpointer {
   bool failed() const { return context_.saver.failed(); }
 
   // Restores weights, optimizer, averages, callbacks and random generators; the rest of the state is the caller's.
-  // `path` is for errors. Returns what this rank has kept of its own.
-  TensorDict restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path);
+  // `path` is for errors.
+  void restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path);
 
   // Calls `use` while the model has the weights to predict with of this run's checkpoint of that name, and restores the
   // model's own. Warns, and does not call it, if that checkpoint is missing or broken. Collective.
@@ -49,7 +49,7 @@ class Checkpointer {
   double seconds_since() const { return since_save_.seconds(); }
 
  private:
-  Checkpoint live(const TrainState& state, const at::Tensor& window) const;
+  Checkpoint live(const TrainState& state) const;
 
   const Context& context_;
   TrainStep& step_;

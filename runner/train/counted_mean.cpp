@@ -13,21 +13,30 @@ void only_some_count() {
                        "or in none"});
 }
 
+// Returns whether a part is the global batch.
+bool CountedMean::is_whole() const {
+  if (cut_.shards > 0) return cut_.shards == 1;
+  return cut_.micro_batches == 1 && (cut_.alone || !communicator_.is_distributed());
+}
+
 at::Tensor CountedMean::weight(const at::Tensor& counted, bool borrowed) {
-  if (micro_batches_ == 1 && (alone_ || !communicator_.is_distributed())) return {};
+  if (is_whole()) return {};
   const auto count = borrowed ? at::zeros({}, counted.options().dtype(at::kDouble)) : counted.to(at::kDouble);
   if (!total_.defined()) {
-    expected_ = count.clone();
+    const bool is_typical = cut_.shards == 0 || communicator_.world().rank == 0;  // rank 0 has the first shard
+    expected_ = is_typical ? count.clone() : at::zeros_like(count);
     sum(expected_);
-    expected_ = (expected_ * micro_batches_).clamp_min(1);
+    expected_ = (expected_ * (cut_.shards > 0 ? cut_.shards : cut_.micro_batches)).clamp_min(1);
   }
   total_ = total_.defined() ? total_ + count : count;
-  const int64_t world = alone_ ? 1 : communicator_.world().size;
+  const bool is_averaged = !cut_.alone && cut_.shards == 0;
+  const int64_t world = is_averaged ? communicator_.world().size : 1;
   return (count * world / expected_).to(at::kFloat);
 }
 
 void CountedMean::correct(const std::vector<at::Tensor>& gradients) {
-  if (!total_.defined() || micro_batches_ == 1 || gradients.empty()) return;
+  const bool known_before = cut_.shards == 0 && cut_.micro_batches == 1;
+  if (!total_.defined() || known_before || gradients.empty()) return;
   auto total = total_.clone();
   sum(total);
   const auto factor = (expected_ / total.clamp_min(1)).to(at::kFloat);
@@ -35,7 +44,7 @@ void CountedMean::correct(const std::vector<at::Tensor>& gradients) {
 }
 
 void CountedMean::sum(at::Tensor& numbers) const {
-  if (!alone_) communicator_.sum(numbers);
+  if (!cut_.alone) communicator_.sum(numbers);
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 // The mean loss of each micro-batch is weighted by what counts in it, divided by what would count in all if the ranks'
 // first micro-batches were typical. The gradients are corrected at the end by what did. With one micro-batch that is
 // known before backward, and nothing is corrected: if all parts count alike, their weights are 1, as without counting.
+// With shards the global batch's first one is the typical one, whatever the ranks.
 //
 // Nothing here waits for the device. Used from the training thread, by all ranks alike.
 #pragma once
@@ -24,24 +25,31 @@ namespace ddprun {
 
 class CountedMean {
  public:
-  // Starts a step of `micro_batches` on each rank. `alone`: without the other ranks.
-  CountedMean(Communicator& communicator, int64_t micro_batches, bool alone)
-      : communicator_(communicator), micro_batches_(micro_batches), alone_(alone) {}
+  // How a step is cut.
+  struct Cut {
+    int64_t micro_batches = 1;  // of each rank
+    int64_t shards = 0;         // with samples, of all ranks, instead of micro-batches; 0: none
+    bool alone = false;         // without the other ranks
+  };
 
-  // Returns the weight of the next micro-batch's mean loss in the mean over ranks, a float32 scalar on the device;
+  // Starts a step.
+  CountedMean(Communicator& communicator, const Cut& cut) : communicator_(communicator), cut_(cut) {}
+
+  // Returns the weight of the next micro-batch's mean loss in the mean over ranks, or of the next shard's in that of
+  // the global batch, a float32 scalar on the device;
   // undefined if that is 1 in any case, as for the only micro-batch of the only rank. `counted` is the model's; it does
   // not count if the batch is `borrowed`. Collective, in the step's first one.
   at::Tensor weight(const at::Tensor& counted, bool borrowed);
 
-  // Corrects the gradients, averaged over the ranks, in place. Does nothing if weight() was not called. Collective.
+  // Corrects the gradients after their exchange, in place. Does nothing if weight() was not called. Collective.
   void correct(const std::vector<at::Tensor>& gradients);
 
  private:
   void sum(at::Tensor& numbers) const;
+  bool is_whole() const;
 
   Communicator& communicator_;
-  int64_t micro_batches_;
-  bool alone_;
+  Cut cut_;
   at::Tensor total_;     // what has counted on this rank, float64; undefined before the first weight()
   at::Tensor expected_;  // what would count in the global batch, float64, at least 1
 };

@@ -88,7 +88,10 @@ class CudaGraphs {
     std::unique_ptr<DeviceGraph> graph;
   };
 
-  CudaGraphMode wanted() const { return context_.experiment.trainer.cuda_graph; }
+  CudaGraphMode wanted() const {
+    const auto& trainer = context_.experiment.trainer;
+    return trainer.shards > 0 ? CudaGraphMode::kOff : trainer.cuda_graph;
+  }
   static Forms forms_of(const TrainBatch& batch);
   static std::string difference(const Forms& before, const Forms& now);
   Kind* kind_of(const TrainBatch& batch);

@@ -59,6 +59,8 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
                                              parts_.communicator.world(), parts_.device,
                                              parts_.images[static_cast<size_t>(split)]);
   const auto autocast = parts_.precision.autocast();
+  constexpr int64_t kReadAfter = 256;  // batches, whose numbers lie on the device until then
+  int64_t batches = 0;
   MetricSums sums;
   CountSums counts;
   const auto add_next = [&] {  // ends the loader where its samples do not come
@@ -68,6 +70,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
       const auto batch = parts_.precision.converted(*std::move(next));
       const auto step = call_step(*parts_.model, batch, parts_.objective);
       sums.add(step, batch.size());
+      if (++batches % kReadAfter == 0) sums.read();
       counts.add(step.counts);
     } catch (const std::exception& error) {
       rethrow_with_advice(error, log::text("evaluating the split ", split_name(split)),

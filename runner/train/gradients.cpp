@@ -39,13 +39,15 @@ GradientClip::GradientClip(const TrainerConfig& config, bool scaled)
       scaled_(scaled),
       total_(norm_ > 0 || (config.on_nonfinite == OnNonfinite::kSkip && !scaled)) {}
 
-std::vector<at::Tensor> GradientClip::apply(const std::vector<at::Tensor>& gradients, MetricSums& sums) const {
+std::vector<at::Tensor> GradientClip::apply(const std::vector<at::Tensor>& gradients, MetricSums& sums,
+                                            bool counts) const {
   std::vector<at::Tensor> norms;
   if (total_ || !scaled_) norms = norms_of(gradients);
   if (total_) norms = {total_norm(norms)};
   if (norm_ > 0) {
     clip_norm(gradients, norms.front(), norm_);
-    sums.add_number("grad_norm", scaled_ ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows are counted
+    const auto shown = scaled_ ? norms.front().nan_to_num(0, 0, 0) : norms.front();  // overflows are counted
+    sums.add_number("grad_norm", shown, counts);
   }
   if (value_ > 0) clip_value(gradients, value_);
   if (scaled_) norms.clear();

@@ -33,10 +33,10 @@ class GradientClip {
   // `scaled`: a GradScaler has found overflows already.
   GradientClip(const TrainerConfig& config, bool scaled);
 
-  // Clips in place, and adds the norm to the metrics if that is limited. Returns what tells whether the gradients were
-  // finite before: their norms, or one over all of them if that is limited or the device may have to skip the step;
-  // nothing if they are scaled.
-  std::vector<at::Tensor> apply(const std::vector<at::Tensor>& gradients, MetricSums& sums) const;
+  // Clips in place, and adds the norm to the metrics if that is limited, where it `counts`. Returns what tells whether
+  // the gradients were finite before: their norms, or one over all of them if that is limited or the device may have to
+  // skip the step; nothing if they are scaled.
+  std::vector<at::Tensor> apply(const std::vector<at::Tensor>& gradients, MetricSums& sums, bool counts) const;
 
  private:
   double norm_, value_;  // 0: no limit

@@ -63,9 +63,10 @@ class ProgressLog {
   bool watch_gradients();
 
   // Puts the sums of all ranks into the state, for a checkpoint. Collective.
-  void save_window() { state_.window = window_.totals(context_.communicator); }
-  at::Tensor window() const { return window_.numbers(); }
-  void restore_window(const at::Tensor& numbers) { window_.reset(state_.window, numbers); }
+  void save_window() { state_.window = window_.exact_totals(context_.communicator); }
+
+  // Continues with the state's sums of all ranks, on rank 0.
+  void restore_window() { window_.reset(context_.is_rank_zero() ? state_.window : std::vector<ExactTotal>()); }
 
   // Returns the phases of this attempt's steps. Waits for a GPU.
   const PhaseSeconds& take_phases();

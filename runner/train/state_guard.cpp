@@ -80,4 +80,12 @@ void seed_generators(uint64_t seed, int64_t rank, const DeviceBackend* backend) 
   }
 }
 
+void seed_shard(uint64_t seed, int64_t step, int64_t shard, const DeviceBackend* backend) {
+  constexpr uint64_t kShardStream = 0x7368617264000000;  // "shard", with room for steps
+  RandomStream random(seed, kShardStream ^ static_cast<uint64_t>(step), static_cast<uint32_t>(shard));
+  const uint64_t high = random.next(), own = (high << 32) | random.next();
+  seed_generator(at::detail::getDefaultCPUGenerator(), own);
+  for (const auto& generator : device_generators(backend)) seed_generator(generator, own);
+}
+
 }  // namespace ddprun

@@ -57,4 +57,7 @@ void set_rng_state(const TensorDict& state, const DeviceBackend* backend);
 // would.
 void seed_generators(uint64_t seed, int64_t rank, const DeviceBackend* backend);
 
+// Seeds them for one shard of one step: what it draws does not depend on the rank that computes it.
+void seed_shard(uint64_t seed, int64_t step, int64_t shard, const DeviceBackend* backend);
+
 }  // namespace ddprun

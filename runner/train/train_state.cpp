@@ -52,6 +52,33 @@ std::vector<MetricTotal> metric_totals(const json& list) {
   return totals;
 }
 
+// Stores of a sum the words that are not 0, which are few, with their places.
+json to_json_list(std::vector<ExactTotal> totals) {
+  auto list = json::array();
+  for (auto& total : totals) {
+    auto words = json::array();
+    for (size_t place = 0; place < ExactSum::kWords; ++place) {
+      if (const auto word = total.sum.words()[place]; word != 0) words.push_back({place, word});
+    }
+    list.push_back({total.name, std::move(words), total.count, total.exponential});
+  }
+  return list;
+}
+
+std::vector<ExactTotal> exact_totals(const json& list) {
+  std::vector<ExactTotal> totals;
+  for (const auto& total : list) {
+    ExactSum::Words words{};
+    for (const auto& word : total.at(1)) {
+      const auto place = word.at(0).get<size_t>();
+      if (place >= words.size()) throw json::out_of_range::create(401, "a sum has no such place", &word);
+      word.at(1).get_to(words[place]);
+    }
+    totals.push_back({.name = total.at(0), .sum = ExactSum(words), .count = total.at(2), .exponential = total.at(3)});
+  }
+  return totals;
+}
+
 MemoryFormat memory_format_of(const json& word, const std::string& where) {
   if (const auto format = enum_of<MemoryFormat>(word.get<std::string>())) return *format;
   throw UserError(where + ": its training state has an unknown memory_format: " + word.get<std::string>());
@@ -96,6 +123,8 @@ std::string TrainState::to_json() const {
              {"global_batch", global_batch},
              {"batch_per_worker", batch_per_worker},
              {"seed", seed},
+             {"shards", shards},
+             {"threads", threads},
              {"world_size", world_size},
              {"devices", devices},
              {"train_samples", train_samples}}
@@ -112,7 +141,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("evaluated_step").get_to(state.evaluated_step);
     from.at("evaluation_asked").get_to(state.evaluation_asked);
     from.at("samples").get_to(state.samples);
-    state.window = metric_totals(from.at("window"));
+    state.window = exact_totals(from.at("window"));
     state.row = metric_totals(from.at("row"));
     const auto& part = from.at("part");
     state.part = metric_totals(part.at("totals"));
@@ -142,6 +171,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("global_batch").get_to(state.global_batch);
     from.at("batch_per_worker").get_to(state.batch_per_worker);
     from.at("seed").get_to(state.seed);
+    from.at("shards").get_to(state.shards);
+    from.at("threads").get_to(state.threads);
     from.at("world_size").get_to(state.world_size);
     from.at("devices").get_to(state.devices);
     from.at("train_samples").get_to(state.train_samples);
@@ -152,13 +183,15 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
 }
 
 void TrainState::require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const {
-  const auto check = [&](const char* what, auto saved, auto now) {
+  const auto check = [&](const char* what, auto saved, auto now,
+                         const char* why = "see the same samples in the same order") {
     if (saved == now) return;
     throw UserError(log::text(what, " is ", now, ", but ", where, " was saved with ", saved,
-                              ": a resumed run must use the same value to see the same samples in the same order"));
+                              ": a resumed run must use the same value to ", why));
   };
   check("trainer.global_batch", global_batch, experiment.trainer.global_batch);
   check("seed", seed, experiment.seed);
+  check("trainer.shards", shards, experiment.trainer.shards, "continue with the same bits");
   check("the size of the training set", train_samples, now_samples);
 }
 

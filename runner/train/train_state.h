@@ -17,14 +17,14 @@
 namespace ddprun {
 
 struct TrainState {
-  int64_t step = 0;                 // optimizer steps done
-  int64_t evaluated_step = 0;       // the step of the last finished evaluation at the end of an epoch
-  bool evaluation_asked = false;    // by a callback, after this step
-  int64_t samples = 0;              // training samples seen by all ranks
-  std::vector<MetricTotal> window;  // training metrics not yet added to the next two, of all ranks
-  std::vector<MetricTotal> row;     // since the last row
-  std::vector<MetricTotal> part;    // since the last part's end
-  int64_t part_samples = 0;         // `samples` and `train_seconds` there
+  int64_t step = 0;                // optimizer steps done
+  int64_t evaluated_step = 0;      // the step of the last finished evaluation at the end of an epoch
+  bool evaluation_asked = false;   // by a callback, after this step
+  int64_t samples = 0;             // training samples seen by all ranks
+  std::vector<ExactTotal> window;  // training metrics not yet added to the next two, of all ranks
+  std::vector<MetricTotal> row;    // since the last row
+  std::vector<MetricTotal> part;   // since the last part's end
+  int64_t part_samples = 0;        // `samples` and `train_seconds` there
   double part_seconds = 0;
   EarlyStopper::State stopper;
   Schedule::State schedule;
@@ -45,6 +45,8 @@ struct TrainState {
   int64_t global_batch = 0;      // at the start of the run: a resumed run must use the same
   int64_t batch_per_worker = 0;  // of the attempt that saved it; 0: global_batch was set
   uint64_t seed = 0;
+  int64_t shards = 0;      // trainer.shards
+  int64_t threads = 1;     // of each rank's kernels in the attempt that saved it
   int64_t world_size = 1;  // of the attempt that saved it
   int64_t devices = 1;     // of each rank of it
   int64_t train_samples = 0;
@@ -55,7 +57,7 @@ struct TrainState {
   static TrainState from_json(const std::string& text, const std::string& where);
 
   // Throws UserError if a run with this experiment and `now_samples` for training cannot continue from this state: it
-  // would not see the same samples in the same order.
+  // would not see the same samples in the same order, or not in the same shards.
   void require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const;
 
   // Returns the global batch to continue with, that of the run's start, where trainer.batch_per_worker sets it: in

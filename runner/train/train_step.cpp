@@ -25,6 +25,7 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
   using Compression = ReducerOptions::Compression;
   if (config.gradient_compression == GradientCompression::kFp16) options.compression = Compression::kFp16;
   if (config.gradient_compression == GradientCompression::kBf16) options.compression = Compression::kBf16;
+  options.shards = config.shards;
   return options;
 }
 
@@ -61,22 +62,42 @@ class WithoutOthers {
   std::shared_ptr<BatchStatistics> shared_;
 };
 
-// Restores running statistics if the device finds that the step is skipped.
+// Keeps the running statistics with which a step begins.
 class BufferGuard {
  public:
   BufferGuard(const std::vector<at::Tensor>& buffers, bool enabled) : buffers_(buffers) {
-    for (size_t i = 0; enabled && i < buffers.size(); ++i) kept_.push_back(buffers[i].clone());
+    if (enabled) kept_ = clones();
   }
 
-  // Restores the buffers; `skipped` is a bool on the device, or undefined.
+  // Restores them if the device finds that the step is skipped: `skipped` is a bool there, or undefined.
   void restore_where(const at::Tensor& skipped) const {
     for (size_t i = 0; skipped.defined() && i < kept_.size(); ++i)
       buffers_[i].copy_(at::where(skipped, kept_[i], buffers_[i]));
   }
 
+  // Each shard begins with the step's buffers, and the step ends with those that the first shard leaves on its rank.
+  void before_part() {
+    if (std::exchange(changed_, true)) put(kept_);
+  }
+  void after_shard(int64_t number) {
+    if (number == 0) left_ = clones();
+  }
+  void after_shards() const { put(left_.empty() ? kept_ : left_); }
+
  private:
+  std::vector<at::Tensor> clones() const {
+    std::vector<at::Tensor> clones;
+    for (const auto& buffer : buffers_) clones.push_back(buffer.clone());
+    return clones;
+  }
+  void put(const std::vector<at::Tensor>& values) const {
+    const torch::NoGradGuard no_gradients;
+    if (!values.empty()) at::_foreach_copy_(buffers_, values);
+  }
+
   const std::vector<at::Tensor>& buffers_;
-  std::vector<at::Tensor> kept_;
+  std::vector<at::Tensor> kept_, left_;
+  bool changed_ = false;
 };
 
 }  // namespace
@@ -178,33 +199,43 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
   return outcome;
 }
 
-// Computes micro-batches, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in it may
-// wait for the device or use host numbers that change from step to step: cuda_graphs.h captures it.
+// Computes micro-batches or shards, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in
+// it may wait for the device or use host numbers that change from step to step: cuda_graphs.h captures it.
 StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
   auto& timer = timer_;
   const ScopeEnd without_gradients([this] { drop_gradients(); });
   const WithoutOthers without_others(*context_.model, mode.alone ? statistics_ : nullptr);
-  const auto micro_batches = split(batch);
+  const bool sharded = config_.shards > 0;
+  const auto parts = split(batch);
+  const auto shards = std::min(config_.shards, batch.global_samples);  // that have samples
   const OperatorLog::Listening listening(mode.log);
-  const BufferGuard buffers(buffers_, skips());
   StepResults results;
-  CountedMean counted(context_.communicator, static_cast<int64_t>(micro_batches.size()), mode.alone);
+  CountedMean counted(context_.communicator,
+                      {.micro_batches = std::ssize(parts), .shards = shards, .alone = mode.alone});
   timer.begin(StepPhase::kWait);
+  reducer_->start(shards);
   if (!mode.alone) {
     reducer_->before_forward();
     context_.communicator.broadcast(shared_.read_by_step());
   }
+  BufferGuard buffers(buffers_, skips() || sharded);
   parallel_->refresh();
-  for (const auto& micro : micro_batches) {
+  for (const auto& part : parts) {
     timer.begin(StepPhase::kForward);
-    const auto loss = forward(micro, counted, results.sums);  // in autocast; weighted by its share, scaled
+    if (sharded) {
+      buffers.before_part();
+      seed_shard(context_.experiment.seed, batch.step, part.shard, context_.backend.get());
+    }
+    const auto loss = forward(part, counted, results.sums);  // in autocast; weighted by its share, scaled
     timer.begin(StepPhase::kBackward);
-    if (micro.last && !mode.alone) {
+    if (part.last && !mode.alone) {
       reducer_->backward(loss, [&timer] { timer.begin(StepPhase::kWait); });
     } else {
-      loss.backward();
+      reducer_->accumulate(loss);
     }
+    if (sharded && part.samples > 0) buffers.after_shard(part.shard);
   }
+  if (sharded) buffers.after_shards();
   parallel_->collect_gradients();
   if (mode.backward_only) return results;
   tell_of_unused();
@@ -225,13 +256,26 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   return results;
 }
 
+std::vector<TrainStep::Part> TrainStep::split(const TrainBatch& batch) const {
+  if (batch.shards.empty()) return micro_batches(batch);
+  std::vector<Part> parts;
+  for (const auto& shard : batch.shards) {
+    parts.push_back({.batch = shard.batch,
+                     .weight = shard.weight,
+                     .samples = batch.weight > 0 ? shard.batch.size() : 0,
+                     .shard = shard.number,
+                     .last = &shard == &batch.shards.back()});
+  }
+  return parts;
+}
+
 // Splits the batch into the same number of micro-batches on every rank, set by the largest part: the exchange belongs
 // to each rank's last one. A micro-batch without samples of its own borrows one and adds nothing.
-std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) const {
+std::vector<TrainStep::Part> TrainStep::micro_batches(const TrainBatch& batch) const {
   const int64_t count = micro_batches_of(batch.global_samples, context_.communicator.world().size, micro_batch_);
   const auto made = batch.made();
   const int64_t own = batch.weight > 0 ? made.size() : 0;
-  std::vector<MicroBatch> parts;
+  std::vector<Part> parts;
   for (int64_t i = 0; i < count; ++i) {
     const auto slice = part_of(own, i, count);
     const double share = own == 0 ? 0 : static_cast<double>(slice.size()) / static_cast<double>(own);
@@ -244,9 +288,9 @@ std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) con
 }
 
 // Returns the loss for backward: weighted and scaled.
-at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, MetricSums& sums) {
-  const auto batch = context_.precision.converted(micro.batch);
-  if (statistics_) statistics_->counts = micro.samples > 0;
+at::Tensor TrainStep::forward(const Part& part, CountedMean& counted, MetricSums& sums) {
+  const auto batch = context_.precision.converted(part.batch);
+  if (statistics_) statistics_->counts = part.samples > 0;
   Step step;
   {
     const auto autocast = context_.precision.autocast();
@@ -254,11 +298,11 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, Met
   }
   require_loss(step.loss);
   mark_.set(step.loss);
-  sums.add(step, micro.samples);
+  sums.add(step, part.samples);
   if (counts_.value_or(step.counted.defined()) != step.counted.defined()) only_some_count();
   counts_ = step.counted.defined();
-  if (!*counts_) return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);
-  const auto weight = counted.weight(step.counted, micro.samples == 0);
+  if (!*counts_) return scaler_.scaled(part.weight == 1 ? step.loss : step.loss * part.weight);
+  const auto weight = counted.weight(step.counted, part.samples == 0);
   return scaler_.scaled(weight.defined() ? step.loss * weight : step.loss);
 }
 
@@ -275,7 +319,7 @@ TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
   const auto all = gradients();
   Gradients result{.found_inf = scaler_.unscale(all)};
   if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
-  result.checked = clip_.apply(all, sums);
+  result.checked = clip_.apply(all, sums, context_.is_rank_zero());
   if (const auto loss = sums.loss(); loss.defined()) result.checked.push_back(loss);
   if (skips() && !result.checked.empty()) result.skipped = not_finite(result.checked.front());
   if (skips_by_norm()) result.found_inf = result.skipped.to(at::kFloat);
@@ -317,7 +361,7 @@ void TrainStep::forward_backward(const TrainBatch& batch, int64_t samples) {
   const WithoutOthers without_others(*context_.model, statistics_);
   const ScopeEnd without_gradients([this] { drop_gradients(); });
   MetricSums unused;
-  CountedMean counted(context_.communicator, 1, /*alone=*/true);
+  CountedMean counted(context_.communicator, {.alone = true});
   parallel_->refresh();
   forward({.batch = part_of_batch(batch.made(), {0, samples}), .samples = samples}, counted, unused).backward();
   parallel_->collect_gradients();

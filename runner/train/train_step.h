@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs one optimizer step of one rank: forward and backward over its part of a global batch, in micro-batches if it
-// does not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer and the EMA.
+// does not fit into memory at once or in shards if the bits must not depend on the ranks, the exchange of gradients,
+// their scaling and clipping, the optimizer and the EMA.
 //
 // The gradient is the mean over what counts in the global batch, its samples, symbols or pixels, however it is split.
 // Used from the training thread, by all ranks alike.
@@ -96,10 +97,12 @@ class TrainStep {
   void set_skipped(int64_t steps);
 
  private:
-  struct MicroBatch {
+  // What is computed at once: a micro-batch or a shard.
+  struct Part {
     Batch batch;
-    double weight = 1;    // weight of its mean loss in the mean over ranks, if all of it counts
+    double weight = 1;    // of its mean loss in the mean over ranks, or over the shards, if all of it counts
     int64_t samples = 0;  // samples that count; 0 if the batch is borrowed
+    int64_t shard = -1;   // its number in the global batch; -1: it is none
     bool last = true;
   };
   // The gradients after the exchange: unscaled, checked, clipped.
@@ -111,8 +114,9 @@ class TrainStep {
 
   std::string why_not_capturable();
   StepResults compute(const TrainBatch& batch, int64_t step, const StepMode& mode);
-  std::vector<MicroBatch> split(const TrainBatch& batch) const;
-  at::Tensor forward(const MicroBatch& micro, CountedMean& counted, MetricSums& sums);
+  std::vector<Part> split(const TrainBatch& batch) const;
+  std::vector<Part> micro_batches(const TrainBatch& batch) const;
+  at::Tensor forward(const Part& part, CountedMean& counted, MetricSums& sums);
   void tell_of_unused();
   Gradients finish_gradients(MetricSums& sums);
   void step_optimizer(const Gradients& gradients);

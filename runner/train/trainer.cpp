@@ -8,6 +8,8 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,6 +29,8 @@ TrainState first_state(const Context& context) {
   return {.global_batch = context.experiment.trainer.global_batch,
           .batch_per_worker = context.experiment.trainer.batch_per_worker,
           .seed = context.experiment.seed,
+          .shards = context.experiment.trainer.shards,
+          .threads = at::get_num_threads(),
           .world_size = context.communicator.world().size,
           .devices = context.devices(),
           .train_samples = context.dataset->size(Split::kTrain)};
@@ -409,7 +413,7 @@ void Trainer::save_now(bool best) {
   state_.clock = run_clock_.state();
   state_.memory_format = context_.precision.memory_format();
   state_.scaler = step_.scaler().state();
-  checkpoints_.save(state_, log_.window(), best);
+  checkpoints_.save(state_, best);
   log_.event("checkpoint", checkpoint_name(state_.step) + (best ? ", the best so far" : ""));
 }
 
@@ -422,13 +426,16 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
   state_.require_same_run(experiment_, context_.dataset->size(Split::kTrain), path);
   state_.batch_per_worker = experiment_.trainer.batch_per_worker;
+  tell_of_other_threads(path);
   run_clock_.set_state(state_.clock);
   validator_.restore();
   step_.lr().schedule().set_state(state_.schedule);
   step_.set_scaler_state(state_.scaler);
   step_.set_skipped(state_.skipped_without_overflow);
   enter_phase(std::max<int64_t>(0, state_.step - 1));  // that of the last step, whose averages the checkpoint has
-  restore_window(checkpoints_.restore(checkpoint, state_, path));
+  checkpoints_.restore(checkpoint, state_, path);
+  log_.restore_window();
+  adopt_world();
   step_.lr().set_factor(callbacks_.lr_factor());
   const auto time = experiment_.trainer.max_seconds;
   const bool time_over = time > 0 && state_.train_seconds >= time;
@@ -439,14 +446,17 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   if (!plan_.all_done(state_)) callbacks_.reopen();
 }
 
-// Restores each rank's own sums, as if it had never stopped; at another world size rank 0 takes over everyone's.
-void Trainer::restore_window(const TensorDict& own) {
+// Warns that the rest of a run with shards has other bits than it would have had.
+void Trainer::tell_of_other_threads(const std::string& path) {
+  const int64_t before = std::exchange(state_.threads, at::get_num_threads());
+  if (state_.shards == 0 || before == state_.threads || !context_.is_rank_zero()) return;
+  log::warn(log::text("launch.threads is ", state_.threads, ", but ", path, " was saved with ", before,
+                      ": from here on the bits are not those that trainer.shards would have given with ", before));
+}
+
+// Notes the ranks that continue.
+void Trainer::adopt_world() {
   const auto& world = context_.communicator.world();
-  if (state_.world_size == world.size) {
-    log_.restore_window(own.at("window"));
-  } else if (world.rank == 0) {
-    log_.restore_window(numbers_of(state_.window));
-  }
   const auto devices = context_.devices();
   const bool same_parts = state_.world_size == world.size && state_.devices == devices;
   if (!same_parts) state_.micro_batch = 0;  // another number fits into memory now

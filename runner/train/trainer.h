@@ -94,7 +94,8 @@ class Trainer {
   void save(bool best);
   void save_now(bool best);
   void finish_saving();
-  void restore_window(const TensorDict& own);
+  void tell_of_other_threads(const std::string& path);
+  void adopt_world();
   void watch_range_test();
   void test();
   void stop_early(const std::string& reason);

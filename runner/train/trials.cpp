@@ -115,9 +115,10 @@ void rehearsed(int64_t samples, const std::function<void()>& rehearsal) try {
 } catch (const FromPlugin& error) {
   throw PluginMistake(
       {error.section,
-       log::text(error.problem, ". This was a rehearsal with ", samples, samples == 1 ? " sample" : " samples",
-                 ", the fewest that a worker has at once, perhaps in the last batch of an epoch. Choose another "
-                 "trainer.global_batch or micro_batch, or leave that batch out with trainer.limit_train_batches")});
+       log::text(
+           error.problem, ". This was a rehearsal with ", samples, samples == 1 ? " sample" : " samples",
+           ", the fewest that a worker has at once, perhaps in the last batch of an epoch. Choose another "
+           "trainer.global_batch, micro_batch or shards, or leave that batch out with trainer.limit_train_batches")});
 }
 
 }  // namespace ddprun

@@ -131,7 +131,8 @@ class Scene {
   void rehearse_smallest_part() const {
     const auto& config = experiment_.trainer;
     const auto workers = std::max<int64_t>(1, experiment_.launch.workers);
-    const StepPlan plan(dataset_.size(Split::kTrain), config.global_batch_of(workers), config.train_batches);
+    const StepPlan plan(dataset_.size(Split::kTrain), config.global_batch_of(workers), config.train_batches,
+                        config.shards);
     const auto smallest = plan.smallest_part(plan.steps_per_epoch() - 1, workers,
                                              std::max<int64_t>(config.micro_batch, 0), config.sync_batchnorm);
     if (smallest >= training_->size()) return;

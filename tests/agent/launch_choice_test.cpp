@@ -42,6 +42,34 @@ TEST(LaunchChoice, WorkersOnTheCpuShareTheCores) {
   EXPECT_EQ(choose_launch({.workers = 2, .threads = 5}, {.global_batch = 64}, {.gpus = 0, .cores = 2}).threads, 5);
 }
 
+TEST(LaunchChoice, ShardsUseTheCoresWithWorkersOfOneThread) {
+  const TrainerConfig shards{.global_batch = 64, .shards = 8};
+  for (const auto& [cores, workers] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {6, 6}, {64, 8}}) {
+    const auto choice = choose_launch({}, shards, {.gpus = 0, .cores = cores});
+    EXPECT_EQ(choice.workers, workers);
+    EXPECT_EQ(choice.threads, 1);
+  }
+  EXPECT_EQ(choose_launch({.workers = 2, .threads = 3}, shards, {.gpus = 0, .cores = 8}).threads, 3);
+  EXPECT_EQ(choose_launch({}, shards, {.gpus = 4, .cores = 64}).workers, 4);
+}
+
+TEST(LaunchChoice, MoreWorkersThanShardsIsRefusedWithBothNumbers) {
+  const TrainerConfig shards{.global_batch = 64, .shards = 4};
+  EXPECT_THAT(refusal({.workers = 5}, shards, {.gpus = 0, .cores = 8}),
+              HasSubstr("trainer.shards: 4 shards for 5 workers: each needs one"));
+  EXPECT_THAT(refusal({}, shards, {.gpus = 8, .cores = 8}), HasSubstr("trainer.shards: 4 shards for 8 workers"));
+}
+
+TEST(LaunchChoice, FewerThreadsThanAskedForAreRefusedWithShards) {
+  const TrainerConfig shards{.global_batch = 64, .shards = 4};
+  const Machine limited{.gpus = 0, .cores = 8, .fewer_threads = "OMP_THREAD_LIMIT=2", .most_threads = 2};
+  EXPECT_THAT(refusal({.threads = 3}, shards, limited),
+              AllOf(HasSubstr("launch.threads: 3 for each worker, but OMP_THREAD_LIMIT=2"),
+                    HasSubstr("or use launch.threads=2")));
+  EXPECT_EQ(refusal({.threads = 2}, shards, limited), "");
+  EXPECT_EQ(refusal({.threads = 3}, {.global_batch = 64}, limited), "");
+}
+
 TEST(LaunchChoice, MoreWorkersThanGpusIsRefusedWithBothNumbers) {
   EXPECT_THAT(refusal({.workers = 3}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
               HasSubstr("launch.workers: 3 workers for 2 GPUs"));

@@ -243,6 +243,35 @@ TEST_F(ReadExperiment, RefusesWithDpWhatWorksBetweenProcesses) {
   }
 }
 
+TEST_F(ReadExperiment, ShardsAreDeterministic) {
+  EXPECT_EQ(loaded(kMinimal).trainer.shards, 0);
+  EXPECT_TRUE(loaded(kMinimal + std::string("trainer: {shards: 8}\n")).trainer.deterministic);
+  EXPECT_TRUE(loaded(kMinimal + std::string("trainer: {shards: 8, deterministic: true}\n")).trainer.deterministic);
+}
+
+TEST_F(ReadExperiment, RefusesWithShardsWhatDependsOnTheNumberOfWorkers) {
+  for (const std::string key :
+       {"strategy: dp", "sync_batchnorm: true", "micro_batch: auto", "micro_batch: 4", "gradient_compression: bf16",
+        "static_graph: true", "batch_per_worker: 8", "cuda_graph: on", "deterministic: false"}) {
+    const auto name = key.substr(0, key.find(':'));
+    EXPECT_THAT(error("trainer: {shards: 8, " + key + "}\n"),
+                StartsWith("e.yaml:4:" + std::to_string(22 + name.size() + 2) + ": trainer." + name +
+                           ": cannot be combined with shards: "))
+        << key;
+  }
+}
+
+TEST_F(ReadExperiment, RefusesShardsThatWouldBeEmptyOrTooFew) {
+  EXPECT_EQ(error("trainer: {shards: 65}\n"),
+            "e.yaml:4:19: trainer.shards: 65 shards of a batch of 64 samples (global_batch): each needs one");
+  EXPECT_EQ(error("trainer: {shards: 4}\nlaunch: {workers: 5}\n"),
+            "e.yaml:4:19: trainer.shards: 4 shards cannot be shared by 5 workers (launch.workers): each needs one");
+  EXPECT_EQ(error("trainer: {shards: 4}\nlaunch: {workers: 2, nodes: '1:3'}\n"),
+            "e.yaml:4:19: trainer.shards: 4 shards cannot be shared by 6 workers on up to 3 nodes (launch.workers, "
+            "launch.nodes): each needs one");
+  EXPECT_EQ(loaded(kMinimal + std::string("trainer: {shards: 64}\nlaunch: {workers: 64}\n")).trainer.shards, 64);
+}
+
 TEST_F(ReadExperiment, RefusesNamesThatAreNoFolders) {
   for (const std::string name : {"a/b", "..", ".hidden", "''", "\"a\\nb\""}) {
     EXPECT_THAT(error("name: " + name + "\n"), StartsWith("e.yaml:4:7: name: expected the name of a folder")) << name;

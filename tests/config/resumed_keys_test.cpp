@@ -124,6 +124,7 @@ TEST_F(ResumedKeys, EachFixedKeyIsRefusedWithItsPlace) {
       {"seed=3", ""},
       {"run.dir=elsewhere", ""},
       {"resources.gpus=2", ""},
+      {"trainer.shards=8", ""},
       {"trainer.loss_scale=8", ""},
       {"trainer.sanity_batches=2", ""},
       {"pretrained.file=/w.safetensors", ""},

@@ -14,7 +14,10 @@ namespace {
 
 TEST(TrainState, SurvivesItsTextBitForBit) {
   TrainState state{.step = 123, .evaluated_step = 100, .samples = 7872};
-  state.window = {{"loss", 1.0 / 3, 128}, {"perplexity", 100, 128, true}};
+  state.window = {{.name = "loss", .count = 128}, {.name = "perplexity", .count = 128, .exponential = true}};
+  for (const double number : {-1.0 / 3, 0x1p-1074}) state.window[0].sum.add(number);
+  state.shards = 8;
+  state.threads = 3;
   state.stopper = {.best = 0.1 + 0.2, .evaluations_without_improvement = 2};
   state.schedule = {.reductions = 2, .best = 0.1, .bad_evaluations = 3, .cooling = 1};
   state.scaler = {.scale = 1024, .steps_since_change = 7, .overflows = 6};
@@ -28,7 +31,7 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   const auto back = TrainState::from_json(state.to_json(), "a test");
   EXPECT_EQ(back.to_json(), state.to_json());
   EXPECT_EQ(back.best_value, state.best_value);
-  EXPECT_EQ(back.window[0].sum, state.window[0].sum);
+  EXPECT_EQ(back.window[0].sum.value(), state.window[0].sum.value());
   EXPECT_TRUE(back.window[1].exponential && !back.window[0].exponential);
   EXPECT_EQ(back.seed, UINT64_MAX);
   EXPECT_EQ(back.schedule.best, 0.1);

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+#include "comm/shard_exchange.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// Adds those of `from` that are there to those of `to`, which takes them over where it has none.
+void add_to(Gradients& to, const Gradients& from) {
+  std::vector<at::Tensor> sums, added;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (!from[i].defined()) continue;
+    if (!to[i].defined()) {
+      to[i] = from[i];
+      continue;
+    }
+    sums.push_back(to[i]);
+    added.push_back(from[i]);
+  }
+  if (!sums.empty()) at::_foreach_add_(sums, added);
+}
+
+// Returns memory of at least so many elements, which it keeps in `space`.
+at::Tensor room(at::Tensor& space, int64_t elements, const at::Tensor& like) {
+  const bool fits = space.defined() && space.numel() >= elements && space.scalar_type() == like.scalar_type();
+  if (!fits) space = at::empty({elements}, like.options());
+  return space.narrow(0, 0, elements);
+}
+
+// Returns the parameters' gradients in memory that is laid out as the bucket. As c10d does, each has its parameter's
+// strides; GradBucket::getGradients() is for those that are contiguous.
+Gradients views_of(const at::Tensor& memory, const c10d::GradBucket& bucket) {
+  const auto parameters = bucket.getParameters();
+  const auto in_bucket = bucket.getGradients();
+  Gradients views;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& parameter = parameters[i];
+    const auto begin = in_bucket[i].storage_offset() - bucket.getBuffer().storage_offset();
+    const bool is_dense = parameter.is_non_overlapping_and_dense();
+    const auto offset = memory.storage_offset() + begin;
+    views.push_back(is_dense ? memory.as_strided(parameter.sizes(), parameter.strides(), offset)
+                             : memory.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
+  }
+  return views;
+}
+
+}  // namespace
+
+void drop_negative_zeros(const at::TensorList& tensors) {
+  if (!tensors.empty()) at::_foreach_add_(tensors, 0);
+}
+
+void PartSums::start(const AddPlan& plan) {
+  plan_ = plan;
+  part_ = 0;
+  began_ = false;
+  waiting_.clear();
+}
+
+Gradients PartSums::taken() const {
+  Gradients taken;
+  for (const auto& parameter : parameters_) taken.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  return taken;
+}
+
+void PartSums::before_part() {
+  if (plan_.empty()) return;
+  if (std::exchange(began_, true)) ++part_;
+  if (part_ > 0 && plan_[part_] == 0) waiting_.push_back(taken());
+}
+
+void PartSums::fill_gaps() const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto has_it = [i](const Gradients& sum) { return sum[i].defined(); };
+    if (parameters_[i].grad().defined() || std::ranges::none_of(waiting_, has_it)) continue;
+    parameters_[i].mutable_grad() = at::zeros_like(parameters_[i].detach());
+  }
+}
+
+void PartSums::after_part() {
+  if (additions() == 0) return;
+  const torch::NoGradGuard no_gradients;
+  auto newest = taken();
+  for (auto left = additions(); left > 0; --left) {
+    add_to(waiting_.back(), newest);
+    newest = std::move(waiting_.back());
+    waiting_.pop_back();
+  }
+  for (size_t i = 0; i < newest.size(); ++i) parameters_[i].mutable_grad() = std::move(newest[i]);
+}
+
+void PartSums::finish() const {
+  const torch::NoGradGuard no_gradients;
+  Gradients sums;
+  for (const auto& parameter : parameters_) {
+    if (parameter.grad().defined()) sums.push_back(parameter.grad());
+  }
+  drop_negative_zeros(sums);
+}
+
+ShardExchange::ShardExchange(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartSums& sums)
+    : CppCommHookInterface(group), sums_(sums) {
+  const auto& parameters = sums.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) places_[parameters[i].unsafeGetTensorImpl()] = i;
+}
+
+// Ranks send their sums in turn, all their first ones together. What comes lies in the order of turns, then of ranks.
+void ShardExchange::start(std::shared_ptr<const ShardTree> tree) {
+  under_way_.clear();
+  if (tree == tree_) return;
+  tree_ = std::move(tree);
+  turns_.clear();
+  slots_.clear();
+  for (int64_t rank = 0; rank < state_->getSize(); ++rank) {
+    turns_.resize(std::max(turns_.size(), static_cast<size_t>(tree_->sums_of(rank))));
+    for (int64_t turn = 0; turn < tree_->sums_of(rank); ++turn) turns_[static_cast<size_t>(turn)].push_back(rank);
+  }
+  for (int64_t rank = 0; rank < state_->getSize(); ++rank) {
+    int64_t before = 0;
+    for (int64_t turn = 0; turn < tree_->sums_of(rank); ++turn) {
+      const auto& ranks = turns_[static_cast<size_t>(turn)];
+      slots_.push_back(before + (std::ranges::find(ranks, rank) - ranks.begin()));
+      before += static_cast<int64_t>(ranks.size());
+    }
+  }
+}
+
+// Returns how many of a bucket's elements each rank adds: the last rank those that are left over, too.
+std::vector<int64_t> ShardExchange::chunks(int64_t size) const {
+  const int64_t world = state_->getSize();
+  std::vector<int64_t> chunks(static_cast<size_t>(world), size / world);
+  chunks.back() += size % world;
+  return chunks;
+}
+
+// Returns this rank's sums in the bucket's layout. The last is the bucket, to which the newest of those that wait are
+// added.
+std::vector<at::Tensor> ShardExchange::own_sums(const c10d::GradBucket& bucket, Space& space) const {
+  if (tree_->sums_of(state_->getRank()) == 0) return {};  // what it has computed is another rank's
+  const auto& flat = bucket.getBuffer();
+  auto own = views_of(flat, bucket);
+  const auto of_bucket = [&](const Gradients& all) {
+    Gradients some;
+    for (const auto& parameter : bucket.getParameters())
+      some.push_back(all[places_.at(parameter.unsafeGetTensorImpl())]);
+    return some;
+  };
+  const auto& waiting = sums_.waiting();
+  const auto separate = waiting.size() - static_cast<size_t>(sums_.additions());
+  for (auto i = waiting.size(); i-- > separate;) add_to(own, of_bucket(waiting[i]));
+  std::vector<at::Tensor> sums;
+  const auto size = flat.numel();
+  const auto sent = room(space.sent, static_cast<int64_t>(separate) * size, flat);
+  for (size_t i = 0; i < separate; ++i) {
+    const auto& sum = sums.emplace_back(sent.narrow(0, static_cast<int64_t>(i) * size, size));
+    const auto gradients = of_bucket(waiting[i]), places = views_of(sum, bucket);
+    for (size_t p = 0; p < gradients.size(); ++p)
+      gradients[p].defined() ? places[p].copy_(gradients[p]) : places[p].zero_();
+  }
+  sums.push_back(flat);
+  return sums;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket& bucket) {
+  const torch::NoGradGuard no_gradients;
+  const auto& flat = bucket.getBuffer();
+  const auto device = flat.device();
+  std::vector<c10::Device> devices;
+  std::optional<c10::StreamGuard> beside;
+  if (!device.is_cpu()) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    devices.push_back(device);
+    if (!stream_) stream_ = guard.getStreamFromGlobalPool(device);
+    c10::Event filled(device.type());
+    filled.record(guard.getStream(device));
+    filled.block(*stream_);
+    beside.emplace(*stream_);
+  }
+  auto& exchange = under_way_.emplace_back(
+      Exchange{.bucket = flat,
+               .space = &spaces_[bucket.getIndex() % spaces_.size()],
+               .done = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices))});
+  const auto done = exchange.done;
+  const auto sums = own_sums(bucket, *exchange.space);
+  while (under_way_.size() > 2) end_first();
+  send_sums(exchange, sums);
+  if (under_way_.size() > 1) add_and_send(under_way_.front());
+  const bool without_waiting = !device.is_cpu();  // the host, that is
+  while (!under_way_.empty() && (without_waiting || bucket.isLast())) end_first();
+  return done;
+}
+
+void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const {
+  const auto world = static_cast<size_t>(state_->getSize());
+  auto chunk_of = chunks(exchange.bucket.numel());
+  std::vector<int64_t> nothing(world, 0);
+  const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
+  const auto slots = static_cast<int64_t>(std::max(slots_.size(), world));
+  const auto received = room(exchange.space->received, slots * mine, exchange.bucket);
+  int64_t begin = 0;
+  for (size_t turn = 0; turn < turns_.size(); ++turn) {
+    std::vector<int64_t> coming(world, 0);
+    for (const auto rank : turns_[turn]) coming[static_cast<size_t>(rank)] = mine;
+    const auto size = static_cast<int64_t>(turns_[turn].size()) * mine;
+    const bool sends = turn < sums.size();
+    auto to = received.narrow(0, begin, size);
+    auto from = sends ? sums[turn] : exchange.bucket.narrow(0, 0, 0);
+    exchange.works.push_back(state_->alltoall_base(to, from, coming, sends ? chunk_of : nothing));
+    begin += size;
+  }
+}
+
+// Adds all ranks' sums of this rank's chunk, and sends the result to all. It lies in the first slot: rank 0 always has
+// the first shard.
+void ShardExchange::add_and_send(Exchange& exchange) const {
+  for (const auto& work : std::exchange(exchange.works, {})) work->wait();
+  const int64_t world = state_->getSize();
+  auto chunk_of = chunks(exchange.bucket.numel());
+  const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
+  const auto& received = exchange.space->received;
+  std::vector<at::Tensor> stack;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    stack.push_back(received.narrow(0, slots_[i] * mine, mine));
+    for (int64_t left = tree_->all()[i]; left > 0; --left) {
+      const auto right = std::move(stack.back());
+      stack.pop_back();
+      stack.back().add_(right);
+    }
+  }
+  drop_negative_zeros(stack.front());
+  auto copies = received.narrow(0, 0, world * mine);
+  copies.view({world, mine}).narrow(0, 1, world - 1).copy_(stack.front());
+  std::vector<int64_t> to_each(static_cast<size_t>(world), mine);
+  exchange.works.push_back(state_->alltoall_base(exchange.bucket, copies, chunk_of, to_each));
+  exchange.added = true;
+}
+
+void ShardExchange::end_first() {
+  auto& first = under_way_.front();
+  if (!first.added) add_and_send(first);
+  for (const auto& work : first.works) work->wait();
+  first.done->markCompleted(first.bucket);
+  under_way_.pop_front();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/exact_sum.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+constexpr int kMantissaBits = 52, kChunkBits = 32;
+constexpr int kLowestExponent = -1075;  // of the first chunk's unit
+constexpr uint64_t kChunkMask = 0xFFFFFFFF;
+
+}  // namespace
+
+ExactSum::ExactSum(std::span<const int64_t, kWords> words) {
+  std::ranges::copy(words, words_.begin());
+  carry();
+}
+
+void ExactSum::add(double value) {
+  constexpr int64_t kMost = 1024;  // each adds less than 2^53 to a chunk
+  if (!std::isfinite(value)) {
+    ++words_[std::isnan(value) ? kNan : value > 0 ? kInfinity : kMinusInfinity];
+    return;
+  }
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto exponent_bits = static_cast<int>(bits >> kMantissaBits & 0x7FF);
+  const auto fraction = bits & ((uint64_t{1} << kMantissaBits) - 1);
+  const auto mantissa = exponent_bits == 0 ? fraction : fraction | uint64_t{1} << kMantissaBits;
+  const int exponent = std::max(exponent_bits, 1);  // that of subnormal numbers is the least of the others
+  const auto chunk = static_cast<size_t>(exponent / kChunkBits);
+  const int shift = exponent % kChunkBits;
+  const auto low = static_cast<int64_t>((mantissa << shift) & kChunkMask);
+  const auto high = static_cast<int64_t>(mantissa >> (kChunkBits - shift));
+  const int64_t sign = value < 0 ? -1 : 1;
+  words_[chunk] += sign * low;
+  words_[chunk + 1] += sign * high;
+  if (++uncarried_ >= kMost) carry();
+}
+
+void ExactSum::add(const ExactSum& other) {
+  auto mine = *this, others = other;
+  mine.carry();
+  others.carry();
+  for (size_t i = 0; i < kWords; ++i) words_[i] = mine.words_[i] + others.words_[i];
+  carry();
+}
+
+const ExactSum::Words& ExactSum::words() {
+  carry();
+  return words_;
+}
+
+// Leaves 32 bits in each chunk but the last, which has the sign.
+void ExactSum::carry() {
+  for (size_t i = 0; i + 1 < kChunks; ++i) {
+    words_[i + 1] += words_[i] >> kChunkBits;
+    words_[i] &= static_cast<int64_t>(kChunkMask);
+  }
+  uncarried_ = 0;
+}
+
+double ExactSum::value() const {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const bool up = words_[kInfinity] > 0, down = words_[kMinusInfinity] > 0;
+  if (words_[kNan] > 0 || (up && down)) return std::numeric_limits<double>::quiet_NaN();
+  if (up || down) return up ? kInfinite : -kInfinite;
+  auto sum = *this;
+  sum.carry();
+  const bool negative = sum.words_[kChunks - 1] < 0;
+  if (negative) {
+    for (size_t i = 0; i < kChunks; ++i) sum.words_[i] = -sum.words_[i];
+    sum.carry();
+  }
+  const auto bits_at = [&](int chunk) {
+    return chunk < 0 ? 0 : static_cast<uint64_t>(sum.words_[static_cast<size_t>(chunk)]);
+  };
+  int top = kChunks - 1;
+  while (top > 0 && bits_at(top) == 0) --top;
+  if (bits_at(top) == 0) return 0;
+  // The 64 highest bits, the first of which is set, and whether any bit below them is.
+  const auto third = bits_at(top - 2);
+  const auto pair = bits_at(top) << kChunkBits | bits_at(top - 1);
+  const int shift = std::countl_zero(pair);
+  const auto highest = shift == 0 ? pair : pair << shift | third >> (kChunkBits - shift);
+  bool rest = (third << shift & kChunkMask) != 0;
+  for (int chunk = top - 3; chunk >= 0 && !rest; --chunk) rest = bits_at(chunk) != 0;
+  constexpr int kBelow = 63 - kMantissaBits;
+  constexpr uint64_t kHalf = uint64_t{1} << (kBelow - 1);
+  auto mantissa = highest >> kBelow;
+  const auto below = highest & ((uint64_t{1} << kBelow) - 1);
+  const bool is_more = below > kHalf || (below == kHalf && (rest || mantissa % 2 == 1));
+  if (is_more) ++mantissa;
+  const double magnitude =
+      std::ldexp(static_cast<double>(mantissa), kLowestExponent + kChunkBits * (top - 1) - shift + kBelow);
+  return negative ? -magnitude : magnitude;
+}
+
+}  // namespace ddprun

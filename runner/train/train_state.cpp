@@ -125,6 +125,7 @@ std::string TrainState::to_json() const {
              {"seed", seed},
              {"shards", shards},
              {"threads", threads},
+             {"machine", {machine_digest, machine}},
              {"world_size", world_size},
              {"devices", devices},
              {"train_samples", train_samples}}
@@ -173,6 +174,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("seed").get_to(state.seed);
     from.at("shards").get_to(state.shards);
     from.at("threads").get_to(state.threads);
+    from.at("machine").at(0).get_to(state.machine_digest);
+    from.at("machine").at(1).get_to(state.machine);
     from.at("world_size").get_to(state.world_size);
     from.at("devices").get_to(state.devices);
     from.at("train_samples").get_to(state.train_samples);

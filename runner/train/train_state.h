@@ -45,10 +45,12 @@ struct TrainState {
   int64_t global_batch = 0;      // at the start of the run: a resumed run must use the same
   int64_t batch_per_worker = 0;  // of the attempt that saved it; 0: global_batch was set
   uint64_t seed = 0;
-  int64_t shards = 0;      // trainer.shards
-  int64_t threads = 1;     // of each rank's kernels in the attempt that saved it
-  int64_t world_size = 1;  // of the attempt that saved it
-  int64_t devices = 1;     // of each rank of it
+  int64_t shards = 0;           // trainer.shards
+  int64_t threads = 1;          // of each rank's kernels in the attempt that saved it
+  uint64_t machine_digest = 0;  // what machine_check.h computes, with trainer.shards
+  std::string machine;          // that computed it, for people; empty: it was not computed
+  int64_t world_size = 1;       // of the attempt that saved it
+  int64_t devices = 1;          // of each rank of it
   int64_t train_samples = 0;
 
   std::string to_json() const;

@@ -8,6 +8,7 @@
 #include "plugin_host/plugin_call.h"
 #include "train/gradients.h"
 #include "train/state_guard.h"
+#include "train/tensor_digest.h"
 
 #include <ddprun/error.h>
 
@@ -365,6 +366,17 @@ void TrainStep::forward_backward(const TrainBatch& batch, int64_t samples) {
   parallel_->refresh();
   forward({.batch = part_of_batch(batch.made(), {0, samples}), .samples = samples}, counted, unused).backward();
   parallel_->collect_gradients();
+}
+
+uint64_t TrainStep::digest_of(const Batch& batch) {
+  const ScopeEnd without_gradients([this] { drop_gradients(); });
+  MetricSums unused;
+  CountedMean counted(context_.communicator, {.alone = true});
+  const auto loss = forward({.batch = batch, .samples = batch.size()}, counted, unused);
+  loss.backward();
+  auto tensors = gradients();
+  tensors.push_back(loss.detach());
+  return ddprun::digest_of(digests_of(tensors));
 }
 
 void TrainStep::set_lrs(int64_t step) {

@@ -84,6 +84,10 @@ class TrainStep {
   // runs out of memory does not leave the others waiting. Random generators and buffers change.
   void forward_backward(const TrainBatch& batch, int64_t samples);
 
+  // Returns the digest (tensor_digest.h) of the loss and the gradients of this batch on this rank alone, which are
+  // discarded. Random generators and buffers change.
+  uint64_t digest_of(const Batch& batch);
+
   // Sets the most samples of a rank in a micro-batch; 0: all of its part.
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 

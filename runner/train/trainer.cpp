@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "train/checkpointer.h"
+#include "train/machine_check.h"
 #include "train/out_of_memory.h"
 #include "train/trials.h"
 
@@ -122,6 +123,7 @@ void Trainer::begin() try {
   enter_phase(state_.step);
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
   on_activity(Activity::kComputing);
+  if (config.shards > 0) require_same_machines(context_, step_, state_);
   warm_up();
   rehearse_smallest_part();
   if (stopping_) return;

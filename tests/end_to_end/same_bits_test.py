@@ -70,6 +70,18 @@ class SameBits(CommandTest):
             self.assertIn("trainer.shards=4: trainer.shards: a resumed run cannot change it: the bits of its steps follow from it", refused)
         self.assertIn("launch.threads is 2, but ", self.ddprun("resume", run, "trainer.max_steps=2", "launch.threads=2").err())
 
+    def test_a_machine_that_computes_other_bits_is_named_before_the_first_step(self):
+        plain = {"ATEN_CPU_CAPABILITY": "default"}  # as an old processor, which has no vectors
+        launchers = self.start_nodes(2, 1, *FEW, "run.dir=run", env=[{}, plain])
+        for launcher in launchers:
+            self.assertEqual(launcher.wait(), 2, launcher.text())
+        self.assertRegex(launchers[0].err(), r"trainer.shards: not all workers compute the same bits.* Rank 0: .*; other bits has rank 1: "
+                         r".*, DEFAULT, 1 thread, LibTorch .*ATEN_CPU_CAPABILITY=default\. Train on machines of one kind")
+        self.ddprun(*FEW, "trainer.max_steps=1", "run.dir=run")
+        self.assertNotIn("other bits", self.ddprun("resume", "run", "trainer.max_steps=2", "launch.workers=2").err())
+        self.assertRegex(self.ddprun("resume", "run", "trainer.max_steps=3", env=plain).err(),
+                         "this machine computes other bits than the one that the run was on.* Now: .*DEFAULT.*; then: ")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "train/machine_check.h"
+
+#include "base/log.h"
+#include "base/program.h"
+#include "comm/replicate.h"
+#include "plugin_host/plugin_call.h"
+#include "train/state_guard.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+// What may choose other kernels.
+constexpr std::array kVariables{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
+                                "MKL_ENABLE_INSTRUCTIONS"};
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+// Returns "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0".
+std::string machine_of(const Context& context) {
+  const auto threads = at::get_num_threads();
+  auto text = log::text(processor(), ", ", at::get_cpu_capability(), ", ", threads,
+                        threads == 1 ? " thread" : " threads", ", LibTorch ", TORCH_VERSION);
+  if (context.backend) text = context.backend->description() + ", " + text;
+  for (const char* name : kVariables)
+    if (const char* value = std::getenv(name)) text += log::text(", ", name, "=", value);
+  return text;
+}
+
+// Gives the weights made numbers for a scope: the same on every machine, since each is rounded once.
+class MadeWeights {
+ public:
+  explicit MadeWeights(const Model& model) {
+    const torch::NoGradGuard no_gradients;
+    for (const auto& parameter : model.parameters()) {
+      weights_.push_back(parameter);
+      kept_.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true));
+      parameter.copy_(made(parameter.sizes()));
+    }
+  }
+  ~MadeWeights() {
+    const torch::NoGradGuard no_gradients;
+    for (size_t i = 0; i < kept_.size(); ++i) weights_[i].copy_(kept_[i]);
+  }
+  MadeWeights(const MadeWeights&) = delete;
+  MadeWeights& operator=(const MadeWeights&) = delete;
+
+ private:
+  // Returns numbers that keep activations of the size of the inputs: up to 2 / sqrt(inputs of a neuron) for matrices
+  // and kernels, and 1 to 1.25 for scales and offsets.
+  static at::Tensor made(at::IntArrayRef sizes) {
+    constexpr int64_t kFactor = 2'654'435'761, kBits = 16;  // Knuth's multiplicative hash
+    const int64_t count = c10::multiply_integers(sizes);
+    const auto hashes =
+        at::arange(count, at::kLong).mul_(kFactor).bitwise_right_shift(8).bitwise_and_((1 << kBits) - 1);
+    const auto units = hashes.to(at::kDouble).div_(1 << kBits);
+    if (sizes.size() < 2) return units.div_(4).add_(1).view(sizes);
+    return units.mul_(4).sub_(2).div_(std::sqrt(std::max<int64_t>(1, count / sizes[0]))).view(sizes);
+  }
+
+  std::vector<at::Tensor> weights_, kept_;
+};
+
+// Returns the first training samples, as many as a shard has.
+Batch first_samples(const Context& context) {
+  const auto& trainer = context.experiment.trainer;
+  const auto count =
+      std::min(context.dataset->size(Split::kTrain), part_of(trainer.global_batch, 0, trainer.shards).size());
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  auto batch = in_plugin({"dataset", "get"}, [&] { return context.dataset->get(Split::kTrain, numbers); });
+  batch.replace_tensors([&](const at::Tensor& tensor) { return tensor.to(context.device); });
+  return batch;
+}
+
+uint64_t digest_of_a_step(const Context& context, TrainStep& step) {
+  const StateGuard kept(buffers(*context.model), context.backend.get());
+  const MadeWeights made(*context.model);
+  context.model->train();
+  seed_shard(/*seed=*/0, /*step=*/0, /*shard=*/0, context.backend.get());
+  return step.digest_of(first_samples(context));
+}
+
+}  // namespace
+
+void require_same_machines(const Context& context, TrainStep& step, TrainState& state) {
+  const auto digest = digest_of_a_step(context, step);
+  const auto digests = context.communicator.gather_texts(std::to_string(digest));
+  const auto machines = context.communicator.gather_texts(machine_of(context));
+  std::string others;
+  for (size_t rank = 1; rank < digests.size(); ++rank)
+    if (digests[rank] != digests[0])
+      others += log::text(others.empty() ? "" : "; ", "rank ", rank, ": ", machines[rank]);
+  if (!others.empty())
+    throw UserError(
+        log::text("trainer.shards: not all workers compute the same bits, so these would depend on who computes "
+                  "which part. Rank 0: ",
+                  machines[0], "; other bits has ", others,
+                  ". Train on machines of one kind, with as many threads each, or set trainer.shards=0"));
+  const auto first = std::stoull(digests[0]);
+  if (context.is_rank_zero() && !state.machine.empty() && state.machine_digest != first)
+    log::warn(
+        log::text("trainer.shards: this machine computes other bits than the one that the run was on, so from here on "
+                  "they are not those that it would have had there. Now: ",
+                  machines[0], "; then: ", state.machine));
+  state.machine_digest = first;
+  state.machine = machines[0];
+}
+
+}  // namespace ddprun

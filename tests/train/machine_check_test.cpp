@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "train/machine_check.h"
+
+#include "support/toy_run.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+namespace ddprun::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// As of a machine that rounds otherwise: one of the models has other results, by so much in each number.
+class Rounding : public ToyModel {
+ public:
+  explicit Rounding(float by) : by_(by) {}
+  at::Tensor forward(const at::Tensor& input) override { return ToyModel::forward(input) + by_; }
+
+ private:
+  float by_;
+};
+
+ToyRun sharded(const TempFolder& folder, int64_t ranks) {
+  ToyRun run{.ranks = ranks, .train_samples = 60, .folder = folder.path()};
+  run.experiment.trainer = {.max_epochs = 1, .global_batch = 12, .shards = 4, .log_every = 100};
+  return run;
+}
+
+std::string error_of_one(ToyRun run, float by) {
+  const auto models = std::make_shared<std::atomic<int>>(0);
+  run.make_model = [=] { return std::make_shared<Rounding>(++*models == 1 ? by : 0); };
+  try {
+    train_toy(run);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MachineCheck, NamesTheRankThatComputesOtherBits) {
+  const TempFolder folder;
+  EXPECT_THAT(error_of_one(sharded(folder, 3), 1e-7F),
+              AllOf(HasSubstr("trainer.shards: not all workers compute the same bits"),
+                    HasSubstr("; other bits has rank "), HasSubstr(" thread"), HasSubstr("LibTorch ")));
+}
+
+TEST(MachineCheck, PassesEqualRanksAndLeavesNothingOfItself) {
+  const TempFolder folder, other;
+  EXPECT_EQ(error_of_one(sharded(folder, 3), 0), "");
+  auto alone = sharded(other, 2);
+  alone.experiment.trainer.shards = 2;
+  const auto checked = train_toy(alone);
+  alone.experiment.trainer.shards = 0;
+  EXPECT_TRUE(same_bits(checked.weights[0], train_toy(alone).weights[0]));
+}
+
+TEST(MachineCheck, WithoutShardsRanksMayDiffer) {
+  const TempFolder folder;
+  auto run = sharded(folder, 2);
+  run.experiment.trainer.shards = 0;
+  EXPECT_EQ(error_of_one(run, 1e-7F), "");
+}
+
+}  // namespace
+}  // namespace ddprun::testing

@@ -204,6 +204,10 @@ std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer
 std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size) {
   constexpr int64_t kSmall = 8;
   const auto batch = trainer.global_batch_of(world_size), part = batch / world_size;
+  if (trainer.shards > 0 && batch / trainer.shards < kSmall)
+    return log::text("trainer.shards: each of the ", trainer.shards, " shards has only ", batch / trainer.shards,
+                     " of ", batch,
+                     " samples, too few to keep a worker busy; use fewer, or a larger trainer.global_batch");
   if (world_size == 1 || part >= kSmall) return "";
   return log::text("trainer.global_batch: each of the ", world_size, " workers gets only ", part, " of ", batch,
                    " samples, too few to keep it busy. To set the batch per GPU, use trainer.batch_per_worker");

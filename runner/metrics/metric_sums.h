@@ -48,7 +48,7 @@ class MetricSums {
 
   // Adds a number of the whole step, a scalar that is equal on all ranks, such as a norm of gradients: on one of them
   // it `counts`.
-  void add_number(const std::string& name, const at::Tensor& number, bool counts) {
+  void add_number(const std::string& name, const at::Tensor& number, bool counts = true) {
     add(name, false, {.value = number, .count = counts ? 1 : 0});
   }
 

@@ -53,6 +53,12 @@ TEST(LaunchChoice, ShardsUseTheCoresWithWorkersOfOneThread) {
   EXPECT_EQ(choose_launch({}, shards, {.gpus = 4, .cores = 64}).workers, 4);
 }
 
+TEST(LaunchChoice, SmallShardsAreToldHoweverFewWorkersThereAre) {
+  EXPECT_THAT(small_parts_warning({.global_batch = 64, .shards = 16}, 1),
+              HasSubstr("trainer.shards: each of the 16 shards has only 4 of 64 samples"));
+  EXPECT_EQ(small_parts_warning({.global_batch = 64, .shards = 8}, 8), "");
+}
+
 TEST(LaunchChoice, MoreWorkersThanShardsIsRefusedWithBothNumbers) {
   const TrainerConfig shards{.global_batch = 64, .shards = 4};
   EXPECT_THAT(refusal({.workers = 5}, shards, {.gpus = 0, .cores = 8}),

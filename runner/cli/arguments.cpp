@@ -92,6 +92,7 @@ constexpr Example kExamples[] = {
     {"init", "photos", "look at photos/<class>/<picture> and write photos.yaml"},
     {"check", "experiments/mnist.yaml trainer.max_epochs=3", "find every mistake, with its file and line"},
     {"check", "--gradients --build my_net.cpp experiments/digits model=my_net", "check its backward"},
+    {"check", "--exact experiments/digits trainer.shards=2", "the same bits on 1 and on 2 workers?"},
     {"data", "experiments/mnist.yaml", "show counts, values, and a page of labelled pictures"},
     {"submit", "--slurm experiments/mnist resources.gpus=4 resources.time=2h", "submit a Slurm batch job"},
     {"submit", "--kubernetes --dry-run experiments/mnist resources.image=IMAGE", "print the manifest"},

@@ -34,6 +34,7 @@ struct Arguments {
   bool best_first = false;                      // list
   bool no_data = false;                         // check: skip the data
   bool gradients = false;                       // check: compare backward with finite differences
+  bool exact = false;                           // check: compare a few steps on one worker and on two
   bool slurm = false, kubernetes = false;       // submit
   bool dry_run = false;                         // submit
   std::string group;                            // schema: the group whose files it describes; empty: experiments

@@ -119,9 +119,10 @@ int show_check(const Arguments& arguments) {
   require_sidecars(checked.sidecars);
   const auto place = place_of(experiment);
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
-  const auto data_line = arguments.no_data ? check_weights_alone(experiment.pretrained) +
-                                                 "Not checked: the data, and the model's use of them.\n"
-                                           : check_data(checked, arguments.gradients, launch.workers);
+  const auto data_line =
+      arguments.no_data
+          ? check_weights_alone(experiment.pretrained) + "Not checked: the data, and the model's use of them.\n"
+          : check_data(checked, arguments.gradients || arguments.exact, launch.workers);
   if (arguments.gradients && show_gradient_check(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
@@ -129,7 +130,7 @@ int show_check(const Arguments& arguments) {
             << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
             << data_line << place.not_checked;
   tell_warnings(experiment, launch);
-  return kExitDone;
+  return arguments.exact ? show_exact_check(arguments, experiment.trainer.shards > 0) : kExitDone;
 }
 
 // `ddprun check --gradients EXPERIMENT`: checks the gradients with the experiment's own model, data and loss, without

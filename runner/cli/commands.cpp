@@ -82,6 +82,10 @@ void add_check(CLI::App& check, Arguments& arguments) {
       .add_flag("--gradients", arguments.gradients,
                 "also compare the model's gradients with finite differences, on a few samples")
       ->excludes(&no_data);
+  check
+      .add_flag("--exact", arguments.exact,
+                "also train five steps on 1 and on 2 workers, and compare the bits that they end with")
+      ->excludes(&no_data);
   add_build(check, arguments);
   add_experiment(check, arguments);
 }

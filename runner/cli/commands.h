@@ -48,7 +48,8 @@ int env(const Arguments& arguments);
 
 int complete(const std::vector<std::string>& words);  // `complete`, called by the build
 
-int show_gradient_check(const CheckedExperiment& checked);  // `check --gradients`
-int show_config(const Arguments& arguments);                // `run --cfg`
+int show_gradient_check(const CheckedExperiment& checked);       // `check --gradients`
+int show_exact_check(const Arguments& arguments, bool sharded);  // `check --exact`; sharded: with trainer.shards
+int show_config(const Arguments& arguments);                     // `run --cfg`
 
 }  // namespace ddprun

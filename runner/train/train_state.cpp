@@ -71,8 +71,11 @@ std::vector<ExactTotal> exact_totals(const json& list) {
     ExactSum::Words words{};
     for (const auto& word : total.at(1)) {
       const auto place = word.at(0).get<size_t>();
-      if (place >= words.size()) throw json::out_of_range::create(401, "a sum has no such place", &word);
-      word.at(1).get_to(words[place]);
+      const auto value = word.at(1).get<int64_t>();
+      constexpr int64_t kMost = int64_t{1} << 40;  // more than any sum has there
+      if (place >= words.size() || value < -kMost || value > kMost)
+        throw json::out_of_range::create(401, "a sum has no such place or value", &word);
+      words[place] = value;
     }
     totals.push_back({.name = total.at(0), .sum = ExactSum(words), .count = total.at(2), .exponential = total.at(3)});
   }

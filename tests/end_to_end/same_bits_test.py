@@ -70,6 +70,17 @@ class SameBits(CommandTest):
             self.assertIn("trainer.shards=4: trainer.shards: a resumed run cannot change it: the bits of its steps follow from it", refused)
         self.assertIn("launch.threads is 2, but ", self.ddprun("resume", run, "trainer.max_steps=2", "launch.threads=2").err())
 
+    def test_check_compares_one_worker_with_two(self):
+        exact = self.ddprun("check", "--exact", *FEW).out()
+        self.assertRegex(exact, r"\nExact: 5 steps on 1 and on 2 workers end with the same bits in all \d+ tensors of weights, ")
+        other = self.ddprun("check", "--exact", *FEW, "trainer.shards=0", "trainer.precision=fp32", code=1).out()
+        self.assertRegex(other, r"\nNot exact: 5 steps .* end with other bits in \d+ of \d+ tensors:\n  \S+: \d+ of \d+ numbers, by up to ")
+        self.assertIn("Without trainer.shards", other)
+        self.assertIn("--exact: training on 2 workers ended with 2:\n",
+                      self.ddprun("check", "--exact", *FEW, "trainer.shards=1", code=2).err())
+        self.assertFalse((self.folder / "outputs").exists())
+        self.assertIn("--exact excludes --no-data", self.ddprun("check", "--exact", "--no-data", *FEW, code=2).err())
+
     def test_a_machine_that_computes_other_bits_is_named_before_the_first_step(self):
         plain = {"ATEN_CPU_CAPABILITY": "default"}  # as an old processor, which has no vectors
         launchers = self.start_nodes(2, 1, *FEW, "run.dir=run", env=[{}, plain])

@@ -85,7 +85,8 @@ class TrainStep {
   void forward_backward(const TrainBatch& batch, int64_t samples);
 
   // Returns the digest (tensor_digest.h) of the loss and the gradients of this batch on this rank alone, which are
-  // discarded. Random generators and buffers change.
+  // discarded, and of sums and quotients of weights and gradients as optimizers compute them. Random generators and
+  // buffers change.
   uint64_t digest_of(const Batch& batch);
 
   // Sets the most samples of a rank in a micro-batch; 0: all of its part.

@@ -105,6 +105,7 @@ constexpr Example kExamples[] = {
     {"export", "outputs/mnist/latest --out m.pt", "the weights, for torch.load in Python"},
     {"export", "outputs/mnist/latest best --out m.ts", "the best network, for torch.jit.load and LibTorch"},
     {"export", "outputs/mnist/latest --raw --out m.onnx", "for ONNX Runtime: bytes in, probabilities out"},
+    {"replay", "outputs/mnist/latest --step 300 --workers 1", "with trainer.shards: the same bits on one worker?"},
     {"verify", "outputs/mnist/latest", "check that its checkpoints are intact"},
     {"report", "outputs/mnist/latest", "write outputs/mnist/latest/report.html"},
     {"report", "outputs/a outputs/b --out both.html", "compare two runs"},

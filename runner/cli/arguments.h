@@ -44,6 +44,7 @@ struct Arguments {
   std::string logger{kDefaultLoggers.front()};  // watch: the logger that shows the run
   double from = 1e-7, to = 10;                  // find-lr
   int64_t steps = 200;                          // find-lr
+  int64_t step = 0, workers = 0;                // replay; 0 workers: as many as the run had
   bool multirun = false;                        // run: one for each combination of values
   std::vector<std::string> build;               // run, find-lr, check, data, schema: source files of plugins
   LaunchFlags launch;                           // run, find-lr, resume, env

@@ -195,6 +195,12 @@ void add_schema(CLI::App& schema, Arguments& arguments) {
   add_build(schema, arguments);
 }
 
+void add_replay(CLI::App& replay, Arguments& arguments) {
+  replay.add_option("run", arguments.target, "the run's folder")->required();
+  replay.add_option("--step", arguments.step, "the step to come to")->required();
+  replay.add_option("--workers", arguments.workers, "with trainer.shards any number; by default that of the run");
+}
+
 void add_env(CLI::App& env, Arguments& arguments) {
   add_json(env, arguments);
   add_launch_flags(env, arguments.launch);
@@ -216,6 +222,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"export", "write a trained network, or only its weights, to one file that works without ddprun", add_export,
      export_run},
     {"verify", "check every file of a run's checkpoints; exit code 1 if one is broken", add_verify, verify},
+    {"replay", "make a run's steps again from a checkpoint; exit code 1 if their bits are others", add_replay, replay},
     {"report", "write a report on one run, or several compared, as one HTML file", add_report, report},
     {"list", "list the runs below a folder, newest first", add_list, list},
     {"watch", "follow a running run until it ends", add_watch, watch},

@@ -33,6 +33,7 @@ int evaluate(const Arguments& arguments);
 int predict(const Arguments& arguments);
 int export_run(const Arguments& arguments);
 int verify(const Arguments& arguments);
+int replay(const Arguments& arguments);
 int report(const Arguments& arguments);
 int list(const Arguments& arguments);
 int watch(const Arguments& arguments);

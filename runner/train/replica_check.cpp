@@ -60,19 +60,21 @@ std::string bytes_of(const std::vector<uint64_t>& digests) {
 
 }  // namespace
 
-void ReplicaCheck::check(int64_t step) {
+uint64_t ReplicaCheck::check(int64_t step) {
   const auto& world = context_.communicator.world();
-  if (world.size == 1) return;
   const auto named = replicas();
   const auto digests = digests_of(named.tensors);
+  const auto digest = digest_of(digests);
+  if (world.size == 1) return digest;
   auto all = at::zeros({world.size}, at::kLong);
   auto* of_ranks = all.data_ptr<int64_t>();
-  of_ranks[world.rank] = std::bit_cast<int64_t>(digest_of(digests));
+  of_ranks[world.rank] = std::bit_cast<int64_t>(digest);
   context_.communicator.sum(all);
   of_ranks = all.data_ptr<int64_t>();
-  if (std::any_of(of_ranks, of_ranks + world.size, [&](int64_t digest) { return digest != of_ranks[0]; }))
+  if (std::any_of(of_ranks, of_ranks + world.size, [&](int64_t other) { return other != of_ranks[0]; }))
     refuse(step, named, digests);
   checked_ = step;
+  return digest;
 }
 
 ReplicaCheck::Named ReplicaCheck::replicas() const {

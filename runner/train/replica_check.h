@@ -27,8 +27,8 @@ class ReplicaCheck {
   // Both outlive it.
   ReplicaCheck(const Context& context, const Ema& ema) : context_(context), ema_(ema) {}
 
-  // Compares the ranks after this step. Throws ReplicasDiffer. Collective.
-  void check(int64_t step);
+  // Compares the ranks after this step, and returns the digest that they have. Throws ReplicasDiffer. Collective.
+  uint64_t check(int64_t step);
 
  private:
   struct Named {

@@ -53,6 +53,7 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
       agreement_(context_.communicator, std::move(clock)),
       nonfinite_(context_, state_),
       replicas_(context_, step_.ema()),
+      digests_(context_.run_dir),
       callbacks_(std::move(callbacks), context_.communicator),
       checkpoints_(context_, step_, callbacks_, [this] { enter("saving", Activity::kSaving); }),
       validator_(context_, plan_, state_, step_, log_,
@@ -245,7 +246,7 @@ void Trainer::train_step() try {
   timer_.begin(StepPhase::kLogging);
   const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
   if (row_is_due && settle()) {
-    replicas_.check(state_.step);
+    compare_replicas();
     log_.log_window();
     watch_range_test();
   }
@@ -329,6 +330,11 @@ Flags Trainer::agree(Flags mine) {
   return {};
 }
 
+void Trainer::compare_replicas() {
+  const auto digest = replicas_.check(state_.step);
+  if (context_.is_rank_zero()) digests_.add(state_.step, digest);
+}
+
 // Finishes a part: evaluates, decides on stopping, counts the part, saves. If interrupted, it leaves the evaluation to
 // the resumed run.
 void Trainer::finish_part() {
@@ -409,7 +415,7 @@ void Trainer::save_now(bool best) {
   save_asked_ = false;
   if (!settle()) return;
   if (const auto problem = nonfinite_.problem_of_weights()) throw UserError(*problem);
-  replicas_.check(state_.step);  // what a failed attempt restarts from
+  compare_replicas();  // what a failed attempt restarts from
   log_.save_window();
   state_.skipped_without_overflow = step_.skipped();
   state_.clock = run_clock_.state();

@@ -11,6 +11,7 @@
 #include "train/callbacks.h"
 #include "train/checkpointer.h"
 #include "train/context.h"
+#include "train/digest_log.h"
 #include "train/early_stopper.h"
 #include "train/freezing.h"
 #include "train/nonfinite_policy.h"
@@ -85,6 +86,7 @@ class Trainer {
   void call_back(const at::Tensor& loss);
   void obey(const Requests& requests);
   Flags agree(Flags mine);
+  void compare_replicas();
   void finish_part();
   bool validate();
   bool finish_callbacks();
@@ -122,6 +124,7 @@ class Trainer {
   Agreement agreement_;
   NonfinitePolicy nonfinite_;
   ReplicaCheck replicas_;
+  DigestLog digests_;
   Callbacks callbacks_;
   Checkpointer checkpoints_;
   Validator validator_;

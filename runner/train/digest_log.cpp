@@ -24,8 +24,13 @@ std::string hex(uint64_t value) {
 
 }  // namespace
 
+DigestLog::DigestLog(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {
+  std::error_code error;
+  if (std::filesystem::is_directory(run_dir_, error)) held_.emplace(run_dir_);
+}
+
 void DigestLog::add(int64_t step, uint64_t digest) try {
-  if (run_dir_.empty() || failed_ || step == last_step_) return;
+  if (failed_ || step == last_step_ || !held_ || !held_->is_there()) return;
   if (!file_.is_open()) file_.open(run_dir_ / kFile);
   file_.append_line(nlohmann::ordered_json{{"step", step}, {"digest", hex(digest)}}.dump());
   last_step_ = step;

@@ -4,25 +4,29 @@
 // compares them.
 #pragma once
 
+#include "base/run_files.h"
+
 #include <ddprun/files.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 namespace ddprun {
 
 // Used from rank 0's training thread.
 class DigestLog {
  public:
-  // Without a folder nothing is written.
-  explicit DigestLog(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {}
+  explicit DigestLog(std::filesystem::path run_dir);  // where nothing is written if it is no folder
 
-  // Appends a line. A file that cannot be written is named in a warning, and gets no more.
+  // Appends a line, unless the run's folder was removed or moved meanwhile, which ends the run at its next save. A file
+  // that cannot be written is named in a warning, and gets no more.
   void add(int64_t step, uint64_t digest);
 
  private:
   std::filesystem::path run_dir_;
+  std::optional<HeldFolder> held_;
   RecordFile file_;
   bool failed_ = false;
   int64_t last_step_ = -1;

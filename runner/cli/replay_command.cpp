@@ -104,7 +104,7 @@ void train_again(const Replay& replay, const fs::path& folder) {
       "++launch.nodes=1",
       "++loggers=[jsonl]",
       "++run.dir=" + (folder / "run").string(),
-      "++checkpoint.resume=" + (replay.checkpoint ? replay.checkpoint->path.string() : "")};
+      "++checkpoint.resume=" + (replay.checkpoint ? replay.checkpoint->path.string() : "never")};
   const auto log_file = folder / "log";
   const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const UniqueFd output(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));

@@ -24,7 +24,7 @@ class Words(CommandTest):
         return [line.split("\t")[0] for line in running.out().splitlines()]
 
     def test_commands_and_experiments_begin_a_line(self):
-        self.assertEqual(self.complete("re"), ["resume", "report"])
+        self.assertEqual(self.complete("re"), ["resume", "replay", "report"])
         self.assertIn(DIGITS, self.complete(""))
         self.assertIn("--multirun", self.complete("--m"))
         self.assertEqual(self.complete("--quiet", "plugins", "sh"), ["show"])

@@ -85,12 +85,12 @@ class SameBits(CommandTest):
         plain = {"ATEN_CPU_CAPABILITY": "default"}  # as an old processor, which has no vectors
         launchers = self.start_nodes(2, 1, *FEW, "run.dir=run", env=[{}, plain])
         for launcher in launchers:
-            self.assertEqual(launcher.wait(), 2, launcher.text())
+            self.assertEqual(launcher.wait(), 1, launcher.text())
         self.assertRegex(launchers[0].err(), r"trainer.shards: not all workers compute the same bits.* Rank 0: .*; other bits has rank 1: "
                          r".*, DEFAULT, 1 thread, LibTorch .*ATEN_CPU_CAPABILITY=default\. Train on machines of one kind")
-        self.ddprun(*FEW, "trainer.max_steps=1", "run.dir=run")
-        self.assertNotIn("other bits", self.ddprun("resume", "run", "trainer.max_steps=2", "launch.workers=2").err())
-        self.assertRegex(self.ddprun("resume", "run", "trainer.max_steps=3", env=plain).err(),
+        self.ddprun(*FEW, "trainer.max_steps=1", "run.dir=one")
+        self.assertNotIn("other bits", self.ddprun("resume", "one", "trainer.max_steps=2", "launch.workers=2").err())
+        self.assertRegex(self.ddprun("resume", "one", "trainer.max_steps=3", env=plain).err(),
                          "this machine computes other bits than the one that the run was on.* Now: .*DEFAULT.*; then: ")
 
 

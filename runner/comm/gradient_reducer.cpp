@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
-constexpr int64_t kShardBucketBytes = kBucketBytes / 2;  // two are received at a time: together as much as one
+constexpr int64_t kShardBucketBytes = kBucketBytes / 4;  // smaller, since memory for two more is taken
 
 // The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that
 // LibTorch does not export. Their texts begin with a place in Gloo's sources, except for a wait that another's timeout
@@ -241,6 +241,7 @@ void GradientReducer::backward(const at::Tensor& loss, const std::function<void(
   impl_->delay_first_exchange(loss);
   exchanging("backward and the exchange of gradients", [&] { loss.backward(); });
   impl_->check_complete();
+  sums_->start({});  // frees those that waited
 }
 
 }  // namespace ddprun

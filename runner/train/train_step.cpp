@@ -63,42 +63,58 @@ class WithoutOthers {
   std::shared_ptr<BatchStatistics> shared_;
 };
 
-// Keeps the running statistics with which a step begins.
+std::vector<at::Tensor> clones_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> clones;
+  for (const auto& tensor : tensors) clones.push_back(tensor.clone());
+  return clones;
+}
+
+// Restores running statistics if the device finds that the step is skipped.
 class BufferGuard {
  public:
   BufferGuard(const std::vector<at::Tensor>& buffers, bool enabled) : buffers_(buffers) {
-    if (enabled) kept_ = clones();
+    if (enabled) kept_ = clones_of(buffers);
   }
 
-  // Restores them if the device finds that the step is skipped: `skipped` is a bool there, or undefined.
+  // Restores the buffers; `skipped` is a bool on the device, or undefined.
   void restore_where(const at::Tensor& skipped) const {
     for (size_t i = 0; skipped.defined() && i < kept_.size(); ++i)
       buffers_[i].copy_(at::where(skipped, kept_[i], buffers_[i]));
   }
 
-  // Each shard begins with the step's buffers, and the step ends with those that the first shard leaves on its rank.
+ private:
+  const std::vector<at::Tensor>& buffers_;
+  std::vector<at::Tensor> kept_;
+};
+
+// Has each shard begin with the buffers with which the step began. The step ends with those that the first shard
+// leaves, on the rank that has it. Does nothing without shards.
+class ShardBuffers {
+ public:
+  ShardBuffers(const std::vector<at::Tensor>& buffers, bool enabled) : buffers_(buffers), enabled_(enabled) {
+    if (enabled_) kept_ = clones_of(buffers);
+  }
+
   void before_part() {
     if (std::exchange(changed_, true)) put(kept_);
   }
+
+  // Keeps those of a shard that is the rank's own.
   void after_shard(int64_t number) {
-    if (number == 0) left_ = clones();
+    if (enabled_ && number == 0) left_ = clones_of(buffers_);
   }
-  void after_shards() const { put(left_.empty() ? kept_ : left_); }
+
+  void end() const { put(left_.empty() ? kept_ : left_); }
 
  private:
-  std::vector<at::Tensor> clones() const {
-    std::vector<at::Tensor> clones;
-    for (const auto& buffer : buffers_) clones.push_back(buffer.clone());
-    return clones;
-  }
   void put(const std::vector<at::Tensor>& values) const {
     const torch::NoGradGuard no_gradients;
     if (!values.empty()) at::_foreach_copy_(buffers_, values);
   }
 
   const std::vector<at::Tensor>& buffers_;
+  bool enabled_, changed_ = false;
   std::vector<at::Tensor> kept_, left_;
-  bool changed_ = false;
 };
 
 }  // namespace
@@ -203,44 +219,27 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
 // Computes micro-batches or shards, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in
 // it may wait for the device or use host numbers that change from step to step: cuda_graphs.h captures it.
 StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
-  auto& timer = timer_;
   const ScopeEnd without_gradients([this] { drop_gradients(); });
   const WithoutOthers without_others(*context_.model, mode.alone ? statistics_ : nullptr);
-  const bool sharded = config_.shards > 0;
   const auto parts = split(batch);
   const auto shards = std::min(config_.shards, batch.global_samples);  // that have samples
   const OperatorLog::Listening listening(mode.log);
+  const BufferGuard buffers(buffers_, skips());
   StepResults results;
   CountedMean counted(context_.communicator,
                       {.micro_batches = std::ssize(parts), .shards = shards, .alone = mode.alone});
-  timer.begin(StepPhase::kWait);
+  timer_.begin(StepPhase::kWait);
   reducer_->start(shards);
   if (!mode.alone) {
     reducer_->before_forward();
     context_.communicator.broadcast(shared_.read_by_step());
   }
-  BufferGuard buffers(buffers_, skips() || sharded);
   parallel_->refresh();
-  for (const auto& part : parts) {
-    timer.begin(StepPhase::kForward);
-    if (sharded) {
-      buffers.before_part();
-      seed_shard(context_.experiment.seed, batch.step, part.shard, context_.backend.get());
-    }
-    const auto loss = forward(part, counted, results.sums);  // in autocast; weighted by its share, scaled
-    timer.begin(StepPhase::kBackward);
-    if (part.last && !mode.alone) {
-      reducer_->backward(loss, [&timer] { timer.begin(StepPhase::kWait); });
-    } else {
-      reducer_->accumulate(loss);
-    }
-    if (sharded && part.samples > 0) buffers.after_shard(part.shard);
-  }
-  if (sharded) buffers.after_shards();
+  forward_and_backward(parts, batch.step, mode, counted, results.sums);
   parallel_->collect_gradients();
   if (mode.backward_only) return results;
   tell_of_unused();
-  timer.begin(StepPhase::kOptimizer);
+  timer_.begin(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
   counted.correct(this->gradients());
   const auto gradients = finish_gradients(results.sums);  // unscaled, checked, clipped
@@ -255,6 +254,26 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   std::ranges::move(results.sums.scalars(context_.device), std::back_inserter(numbers));
   results.numbers = packed(numbers);
   return results;
+}
+
+// Computes the parts' losses and gradients one after the other; the exchange of gradients is within the last one.
+void TrainStep::forward_and_backward(const std::vector<Part>& parts, int64_t step, const StepMode& mode,
+                                     CountedMean& counted, MetricSums& sums) {
+  ShardBuffers buffers(buffers_, config_.shards > 0);
+  for (const auto& part : parts) {
+    timer_.begin(StepPhase::kForward);
+    buffers.before_part();
+    if (part.shard >= 0) seed_shard(context_.experiment.seed, step, part.shard, context_.backend.get());
+    const auto loss = forward(part, counted, sums);  // in autocast; weighted by its share, scaled
+    timer_.begin(StepPhase::kBackward);
+    if (part.last && !mode.alone) {
+      reducer_->backward(loss, [this] { timer_.begin(StepPhase::kWait); });
+    } else {
+      reducer_->accumulate(loss);
+    }
+    if (part.samples > 0) buffers.after_shard(part.shard);
+  }
+  buffers.end();
 }
 
 std::vector<TrainStep::Part> TrainStep::split(const TrainBatch& batch) const {

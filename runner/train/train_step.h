@@ -121,6 +121,8 @@ class TrainStep {
   StepResults compute(const TrainBatch& batch, int64_t step, const StepMode& mode);
   std::vector<Part> split(const TrainBatch& batch) const;
   std::vector<Part> micro_batches(const TrainBatch& batch) const;
+  void forward_and_backward(const std::vector<Part>& parts, int64_t step, const StepMode& mode, CountedMean& counted,
+                            MetricSums& sums);
   at::Tensor forward(const Part& part, CountedMean& counted, MetricSums& sums);
   void tell_of_unused();
   Gradients finish_gradients(MetricSums& sums);

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <mutex>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -19,6 +21,9 @@ using testing::on_ranks;
 struct Weights {
   at::Tensor large = weight({300'000}), odd = weight({1237}), tiny = weight({3}), rare = weight({64});
   at::Tensor filters = weight({8, 3, 5, 5});  // in channels last
+  at::Tensor huge;                            // fills another bucket; undefined unless it is asked for
+
+  explicit Weights(bool with_huge) : huge(with_huge ? weight({1'700'000}) : at::Tensor()) {}
 
   static at::Tensor weight(at::IntArrayRef sizes) {
     auto weight = torch::zeros(sizes);
@@ -26,13 +31,22 @@ struct Weights {
     return weight.requires_grad_();
   }
   std::vector<NamedParameter> named() const {
-    return {{"large", large}, {"odd", odd}, {"tiny", tiny}, {"rare", rare}, {"filters", filters}};
+    std::vector<NamedParameter> all{
+        {"large", large}, {"odd", odd}, {"tiny", tiny}, {"rare", rare}, {"filters", filters}};
+    if (huge.defined()) all.push_back({"huge", huge});
+    return all;
   }
 };
 
+// Ranks share what is made once.
 at::Tensor factors(at::IntArrayRef sizes, int64_t shard) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::vector<int64_t>, int64_t>, at::Tensor> made;
+  const std::scoped_lock lock(mutex);
+  auto& known = made[{sizes.vec(), shard}];
+  if (known.defined()) return known;
   const auto steps = torch::arange(1, c10::multiply_integers(sizes) + 1, at::kFloat) * static_cast<float>(shard + 1);
-  return (torch::sin(steps) * torch::exp(4 * torch::cos(3 * steps))).view(sizes);
+  return known = (torch::sin(steps) * torch::exp(4 * torch::cos(3 * steps))).view(sizes);
 }
 
 at::Tensor loss_of(const Weights& weights, int64_t shard, const std::function<bool(int64_t)>& has_rare) {
@@ -49,11 +63,12 @@ struct Case {
   int64_t shards = 8, present = 8, steps = 3;
   bool unused = true;  // whether c10d looks for unused parameters; else it makes its buckets anew after the first step
   std::function<bool(int64_t)> has_rare = [](int64_t) { return true; };
+  bool huge = false;
 };
 
 // One rank's steps; the gradients of the last one.
 std::vector<at::Tensor> gradients_of(const Case& what, Communicator& ranks) {
-  const Weights weights;
+  const Weights weights(what.huge);
   GradientReducer reducer(weights.named(), ranks, {.find_unused_parameters = what.unused, .shards = what.shards});
   const auto own = part_of(what.shards, ranks.world().rank, ranks.world().size);
   const auto end = std::min(own.end, what.present);
@@ -102,6 +117,10 @@ TEST(ShardExchange, GradientsHaveTheSameBitsOnEveryNumberOfRanks) {
   expect_same_on_all({.shards = 8}, {2, 3, 4, 5, 8});
   expect_same_on_all({.shards = 8, .unused = false}, {2, 3, 8});
   expect_same_on_all({.shards = 5, .present = 5, .unused = false}, {2, 3, 5});
+}
+
+TEST(ShardExchange, ManyBucketsUnderWayHaveTheSameBits) {
+  expect_same_on_all({.shards = 3, .present = 3, .unused = false, .huge = true}, {2, 3});
 }
 
 TEST(ShardExchange, GradientsAreTheSumOverTheShards) {

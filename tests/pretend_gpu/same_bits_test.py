@@ -48,6 +48,13 @@ class SameBits(PretendGpuTest):
     def test_batch_norm_and_sgd(self):
         self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9")
 
+    def test_shards_on_one_gpu_and_on_three(self):
+        for workers in (1, 3):
+            self.on_gpus(*ONE_EPOCH, "model=convnet_bn", "trainer.max_steps=3", "trainer.shards=8", "trainer.ema_decay=0.9", f"launch.workers={workers}",
+                         f"run.dir=gpu{workers}", "launch.device=cuda", env={"PRETEND_SCHEDULE": "lazy", "PRETEND_GPUS": "3"})
+        for name in ("model", "optimizer", "ema"):
+            self.assertEqual(self.kept("gpu1", name), self.kept("gpu3", name))
+
     @nightly
     def test_resnet(self):
         self.assert_same_bits(*DIGITS, "model=resnet", "dataset.train_size=60", "dataset.val_size=8", "dataset.test_size=8",

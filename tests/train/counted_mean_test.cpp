@@ -149,6 +149,23 @@ TEST_P(UnevenCuts, TrainAsTheWholeBatchDoes) {
   expect_as_whole(train_toy(run), whole);
 }
 
+TEST(CountedMean, OfShardsHasTheSameBitsOnEveryNumberOfRanks) {
+  const TempFolder folder, other;
+  auto run = sparse_run(folder);
+  run.experiment.trainer.shards = 5;
+  const auto alone = train_toy(run);
+  expect_as_whole(alone, train_toy(sparse_run(other)));
+  for (const int64_t ranks : {2, 3, 5}) {
+    const TempFolder another;
+    run.folder = another.path();
+    run.ranks = ranks;
+    const auto result = train_toy(run);
+    EXPECT_TRUE(testing::same_bits(result.weights[0], alone.weights[0])) << ranks << " ranks";
+    EXPECT_EQ(values_of(result.rows, "train", "loss"), values_of(alone.rows, "train", "loss")) << ranks << " ranks";
+    EXPECT_EQ(values_of(result.rows, "val", "loss"), values_of(alone.rows, "val", "loss")) << ranks << " ranks";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(CountedMean, UnevenCuts,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Values(0, 1, 2, 8)));
 

@@ -132,7 +132,7 @@ def names_without_header(runner, sdk):
 REGISTERED = re.compile(r'\bDDPRUN_[A-Z]+\(\s*[\w:]+,\s*"(\w+)"')
 CODE_TEXT = re.compile(r"""//[^\n]*|"((?:\\.|[^"\\\n])*)\"""")
 DEFAULT_LOGGERS = "kDefaultLoggers"  # the names that an experiment has where it says nothing
-WORDS = {"text"}  # keys of JSON that are called as a plugin is
+WORDS = {"shards", "text"}  # keys that are called as a plugin is
 
 
 def plugins_named(runner, plugins):

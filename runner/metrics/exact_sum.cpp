@@ -13,6 +13,28 @@ constexpr int kMantissaBits = 52, kChunkBits = 32;
 constexpr int kLowestExponent = -1075;  // of the first chunk's unit
 constexpr uint64_t kChunkMask = 0xFFFFFFFF;
 
+// Returns the double nearest to chunks of 32 bits each, the least significant first.
+double nearest(std::span<const int64_t> chunks) {
+  const auto bits_at = [&](int chunk) {
+    return chunk < 0 ? 0 : static_cast<uint64_t>(chunks[static_cast<size_t>(chunk)]);
+  };
+  auto top = static_cast<int>(chunks.size()) - 1;
+  while (top > 0 && bits_at(top) == 0) --top;
+  if (bits_at(top) == 0) return 0;
+  // The 64 highest bits, the first of which is set, and whether any bit below them is.
+  const auto pair = bits_at(top) << kChunkBits | bits_at(top - 1), third = bits_at(top - 2);
+  const int shift = std::countl_zero(pair);
+  const auto highest = shift == 0 ? pair : pair << shift | third >> (kChunkBits - shift);
+  bool rest = (third << shift & kChunkMask) != 0;
+  for (int chunk = top - 3; chunk >= 0 && !rest; --chunk) rest = bits_at(chunk) != 0;
+  constexpr int kBelow = 63 - kMantissaBits;
+  constexpr uint64_t kHalf = uint64_t{1} << (kBelow - 1);
+  const auto mantissa = highest >> kBelow, below = highest & ((uint64_t{1} << kBelow) - 1);
+  const bool rounds_up = below > kHalf || (below == kHalf && (rest || mantissa % 2 == 1));
+  return std::ldexp(static_cast<double>(mantissa + (rounds_up ? 1 : 0)),
+                    kLowestExponent + kChunkBits * (top - 1) - shift + kBelow);
+}
+
 }  // namespace
 
 ExactSum::ExactSum(std::span<const int64_t, kWords> words) {
@@ -75,27 +97,7 @@ double ExactSum::value() const {
     for (size_t i = 0; i < kChunks; ++i) sum.words_[i] = -sum.words_[i];
     sum.carry();
   }
-  const auto bits_at = [&](int chunk) {
-    return chunk < 0 ? 0 : static_cast<uint64_t>(sum.words_[static_cast<size_t>(chunk)]);
-  };
-  int top = kChunks - 1;
-  while (top > 0 && bits_at(top) == 0) --top;
-  if (bits_at(top) == 0) return 0;
-  // The 64 highest bits, the first of which is set, and whether any bit below them is.
-  const auto third = bits_at(top - 2);
-  const auto pair = bits_at(top) << kChunkBits | bits_at(top - 1);
-  const int shift = std::countl_zero(pair);
-  const auto highest = shift == 0 ? pair : pair << shift | third >> (kChunkBits - shift);
-  bool rest = (third << shift & kChunkMask) != 0;
-  for (int chunk = top - 3; chunk >= 0 && !rest; --chunk) rest = bits_at(chunk) != 0;
-  constexpr int kBelow = 63 - kMantissaBits;
-  constexpr uint64_t kHalf = uint64_t{1} << (kBelow - 1);
-  auto mantissa = highest >> kBelow;
-  const auto below = highest & ((uint64_t{1} << kBelow) - 1);
-  const bool is_more = below > kHalf || (below == kHalf && (rest || mantissa % 2 == 1));
-  if (is_more) ++mantissa;
-  const double magnitude =
-      std::ldexp(static_cast<double>(mantissa), kLowestExponent + kChunkBits * (top - 1) - shift + kBelow);
+  const auto magnitude = nearest(std::span(sum.words_).first(kChunks));
   return negative ? -magnitude : magnitude;
 }
 

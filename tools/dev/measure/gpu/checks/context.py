@@ -8,7 +8,7 @@ import time
 
 from measure.gpu.runs import Ddprun, Run
 
-SAME = ["trainer=reproducible", "trainer.log_every=1", "~early_stopping"]
+SAME = ["trainer.deterministic=true", "trainer.log_every=1", "~early_stopping"]
 SMALL = ["dataset.train_size=6400", "dataset.val_size=200", "dataset.test_size=200"]
 EXACT_FP32 = "trainer.precision=fp32_exact"  # what can be compared with a CPU: torch's default rounds convolutions to TF32
 TOLERANCE = 2e-3

@@ -75,7 +75,7 @@ def gan_paints(context):
     """gan: 100 steps in float32 and bf16 keep both players' losses finite, and each evaluation paints"""
     steps = 5 if context.rehearse else 100
     precisions = ("fp32", "bf16") if context.gpus else ("fp32",)
-    runs = context.train_at_once({f"gan_{precision}": ["trainer=reproducible", "trainer.log_every=1", *SMALL,
+    runs = context.train_at_once({f"gan_{precision}": ["trainer.deterministic=true", "trainer.log_every=1", *SMALL,
                                                        f"trainer.max_steps={steps}", f"trainer.precision={precision}"]
                                   for precision in precisions}, "gan")  # fmt: skip
     for name, run in runs.items():

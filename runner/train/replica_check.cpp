@@ -63,8 +63,7 @@ std::string bytes_of(const std::vector<uint64_t>& digests) {
 uint64_t ReplicaCheck::check(int64_t step) {
   const auto& world = context_.communicator.world();
   const auto named = replicas();
-  const auto digests = digests_of(named.tensors);
-  const auto digest = digest_of(digests);
+  const auto digest = digest_of(named.tensors);
   if (world.size == 1) return digest;
   auto all = at::zeros({world.size}, at::kLong);
   auto* of_ranks = all.data_ptr<int64_t>();
@@ -72,7 +71,7 @@ uint64_t ReplicaCheck::check(int64_t step) {
   context_.communicator.sum(all);
   of_ranks = all.data_ptr<int64_t>();
   if (std::any_of(of_ranks, of_ranks + world.size, [&](int64_t other) { return other != of_ranks[0]; }))
-    refuse(step, named, digests);
+    refuse(step, named);
   checked_ = step;
   return digest;
 }
@@ -90,7 +89,9 @@ ReplicaCheck::Named ReplicaCheck::replicas() const {
   return named;
 }
 
-void ReplicaCheck::refuse(int64_t step, const Named& replicas, const std::vector<uint64_t>& digests) const {
+void ReplicaCheck::refuse(int64_t step, const Named& replicas) const {
+  std::vector<uint64_t> digests;
+  for (const auto& tensor : replicas.tensors) digests.push_back(digest_of({tensor}));
   const auto all = context_.communicator.gather_texts(bytes_of(digests));
   const auto places = context_.communicator.gather_texts(log::text(host_name(), " (", context_.device.str(), ")"));
   const auto groups = groups_of(all);

@@ -36,7 +36,7 @@ class ReplicaCheck {
     std::vector<at::Tensor> tensors;
   };
   Named replicas() const;
-  [[noreturn]] void refuse(int64_t step, const Named& replicas, const std::vector<uint64_t>& digests) const;
+  [[noreturn]] void refuse(int64_t step, const Named& replicas) const;
 
   const Context& context_;
   const Ema& ema_;

@@ -17,7 +17,8 @@ constexpr uint64_t kFactor = 0xBF58476D1CE4E5B9;  // odd, of the generator Split
 constexpr int kFirstShift = 32, kSecondShift = 29;
 constexpr int64_t kWordBytes = sizeof(uint64_t);
 constexpr int64_t kWordsOfATask = 1 << 16;
-constexpr int64_t kWordsOnDevice = 1 << 23;  // at a time: what is computed takes four times their memory
+constexpr int64_t kBytesAtOnce = int64_t{64} << 20;  // on a GPU: what is computed takes four times their memory
+constexpr int64_t kFirstOnHost = int64_t{1} << 62;   // place of the first word on the host
 
 uint64_t mix(uint64_t word) {
   word = (word ^ (word >> kFirstShift)) * kFactor;
@@ -26,22 +27,23 @@ uint64_t mix(uint64_t word) {
 
 uint64_t at_place(int64_t place, uint64_t word) { return mix(word + static_cast<uint64_t>(place) * kGolden); }
 
-// The last word is filled up with zeros.
-uint64_t digest_on_host(const uint8_t* bytes, int64_t size) {
+int64_t words_in(int64_t bytes) { return (bytes + kWordBytes - 1) / kWordBytes; }
+
+uint64_t digest_on_host(const uint8_t* bytes, int64_t size, int64_t place) {
   std::atomic<uint64_t> digest{0};
   at::parallel_for(0, size / kWordBytes, kWordsOfATask, [&](int64_t begin, int64_t end) {
     uint64_t sum = 0;
     for (int64_t i = begin; i < end; ++i) {
       uint64_t word;
       std::memcpy(&word, bytes + i * kWordBytes, kWordBytes);
-      sum += at_place(i, word);
+      sum += at_place(place + i, word);
     }
     digest += sum;
   });
   if (const auto rest = size % kWordBytes; rest > 0) {
     uint64_t word = 0;
     std::memcpy(&word, bytes + size - rest, static_cast<size_t>(rest));
-    digest += at_place(size / kWordBytes, word);
+    digest += at_place(place + size / kWordBytes, word);
   }
   return digest;
 }
@@ -60,23 +62,41 @@ at::Tensor digest_of_words(const at::Tensor& words, int64_t place) {
   return mixed.bitwise_xor_(shifted(mixed, kSecondShift)).sum();
 }
 
-// Returns a scalar int64 on the tensor's device.
-at::Tensor digest_on_device(const at::Tensor& bytes) {
-  auto digest = at::zeros({}, bytes.options().dtype(at::kLong));
-  const auto size = bytes.numel();
-  for (int64_t begin = 0; begin < size; begin += kWordsOnDevice * kWordBytes) {
-    const auto length = std::min(size - begin, kWordsOnDevice * kWordBytes);
-    auto part = bytes.narrow(0, begin, length);
-    if (const auto rest = length % kWordBytes; rest > 0) {
-      part = at::constant_pad_nd(part, {0, kWordBytes - rest});
-    } else if (reinterpret_cast<uintptr_t>(part.data_ptr()) % kWordBytes != 0 ||
-               part.storage_offset() % kWordBytes != 0) {
-      part = part.clone();
+// Adds up the digests of what lies on a GPU, some megabytes at a time.
+class DeviceDigest {
+ public:
+  void add(const at::Tensor& bytes) {
+    for (int64_t begin = 0; begin < bytes.numel(); begin += kBytesAtOnce) {
+      auto part = bytes.narrow(0, begin, std::min(kBytesAtOnce, bytes.numel() - begin));
+      if (const auto rest = part.numel() % kWordBytes; rest > 0)
+        part = at::constant_pad_nd(part, {0, kWordBytes - rest});
+      parts_.push_back(part);
+      waiting_ += part.numel();
+      if (waiting_ >= kBytesAtOnce) flush();
     }
-    digest += digest_of_words(part.view(at::kLong), begin / kWordBytes);
   }
-  return digest;
-}
+
+  uint64_t take() {
+    flush();
+    return sum_.defined() ? std::bit_cast<uint64_t>(sum_.item<int64_t>()) : 0;
+  }
+
+ private:
+  void flush() {
+    if (parts_.empty()) return;
+    const auto words = at::cat(parts_).view(at::kLong);
+    const auto digest = digest_of_words(words, place_);
+    sum_ = sum_.defined() ? sum_ + digest : digest;
+    place_ += words.numel();
+    parts_.clear();
+    waiting_ = 0;
+  }
+
+  std::vector<at::Tensor> parts_;  // of whole words
+  int64_t waiting_ = 0;            // bytes of them
+  int64_t place_ = 0;
+  at::Tensor sum_;  // int64, on the GPU
+};
 
 // Returns the tensor's memory as bytes.
 at::Tensor memory_of(const at::Tensor& tensor) {
@@ -86,32 +106,22 @@ at::Tensor memory_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-std::vector<uint64_t> digests_of(const std::vector<at::Tensor>& tensors) {
+uint64_t digest_of(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_gradients;
-  std::vector<uint64_t> digests(tensors.size());
-  std::vector<at::Tensor> on_device;
-  std::vector<size_t> places;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].defined()) continue;
-    const auto bytes = memory_of(tensors[i]);
-    if (bytes.is_cpu()) {
-      digests[i] = digest_on_host(bytes.const_data_ptr<uint8_t>(), bytes.numel());
-    } else {
-      on_device.push_back(digest_on_device(bytes));
-      places.push_back(i);
+  uint64_t on_host = 0;
+  int64_t place = kFirstOnHost;
+  DeviceDigest on_device;
+  for (const auto& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const auto bytes = memory_of(tensor);
+    if (!bytes.is_cpu()) {
+      on_device.add(bytes);
+      continue;
     }
+    on_host += digest_on_host(bytes.const_data_ptr<uint8_t>(), bytes.numel(), place);
+    place += words_in(bytes.numel());
   }
-  if (on_device.empty()) return digests;
-  const auto computed = at::stack(on_device).cpu();
-  const auto* values = computed.const_data_ptr<int64_t>();
-  for (size_t i = 0; i < places.size(); ++i) digests[places[i]] = std::bit_cast<uint64_t>(values[i]);
-  return digests;
-}
-
-uint64_t digest_of(const std::vector<uint64_t>& digests) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < digests.size(); ++i) sum += at_place(static_cast<int64_t>(i), digests[i]);
-  return sum;
+  return on_host + on_device.take();
 }
 
 }  // namespace ddprun

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Digests of tensors' bits, to compare what should be equal: cheap, no proof against an adversary.
 //
-// A digest is the sum over the 64-bit words of a tensor's memory of mix(word + i * golden ratio), so any order of
-// adding, on any number of threads or a GPU, gives the same. mix() is one-to-one: tensors that differ in one word
-// alone always have different digests.
+// A digest is the sum over 64-bit words of mix(word + place * golden ratio), so any order of adding, on any number of
+// threads or a GPU, gives the same. mix() is one-to-one: what differs in one word alone always has another digest. The
+// words are those of the tensors' memory, one tensor after the other, each filled up with zeros to a whole word.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,8 @@
 
 namespace ddprun {
 
-// Returns the digest of each tensor, wherever it lies; of its elements in the order of memory. Undefined ones have 0.
-// Waits for a GPU once.
-std::vector<uint64_t> digests_of(const std::vector<at::Tensor>& tensors);
-
-// Returns one digest of several, which depends on their order.
-uint64_t digest_of(const std::vector<uint64_t>& digests);
+// Returns the digest of these tensors, wherever they lie, in their order; undefined ones have no words. Those on a GPU
+// have places of their own, from 0 on, so that few kernels do; it is waited for once.
+uint64_t digest_of(const std::vector<at::Tensor>& tensors);
 
 }  // namespace ddprun

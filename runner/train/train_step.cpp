@@ -403,7 +403,7 @@ uint64_t TrainStep::digest_of(const Batch& batch) {
                                at::addcdiv(weight, gradient, square.sqrt().add(1e-8), -0.1)})
       tensors.push_back(tensor);
   }
-  return ddprun::digest_of(digests_of(tensors));
+  return ddprun::digest_of(tensors);
 }
 
 void TrainStep::set_lrs(int64_t step) {

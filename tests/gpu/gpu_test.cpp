@@ -12,6 +12,7 @@
 #include "metrics/profiler.h"
 #include "support/toy.h"
 #include "train/data_parallel.h"
+#include "train/tensor_digest.h"
 
 #include <ddprun/objective.h>
 
@@ -26,6 +27,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -277,6 +279,25 @@ TEST_F(Gpu, ACopyIsComputedByTheSameThreadInEachStep) {
     ASSERT_EQ(threads.size(), 5U);
     EXPECT_EQ(std::ranges::count(threads, threads.front()), 5);
   }
+}
+
+// Half a word at the end of one is filled up; the third is digested in two portions.
+TEST_F(Gpu, ADigestIsThatOfTheWordsOneAfterTheOther) {
+  const std::vector<at::Tensor> tensors{at::randn({37}), at::randn({3, 5}).to(at::kHalf), at::arange((9 << 20) + 3)};
+  std::vector<at::Tensor> on_gpu;
+  uint64_t expected = 0, place = 0;
+  for (const auto& tensor : tensors) {
+    on_gpu.push_back(tensor.cuda());
+    const auto* bytes = static_cast<const uint8_t*>(tensor.const_data_ptr());
+    for (size_t begin = 0; begin < tensor.nbytes(); begin += sizeof(uint64_t), ++place) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes + begin, std::min(sizeof word, tensor.nbytes() - begin));
+      word += place * 0x9E3779B97F4A7C15;
+      word = (word ^ word >> 32) * 0xBF58476D1CE4E5B9;
+      expected += word ^ word >> 29;
+    }
+  }
+  EXPECT_EQ(digest_of(on_gpu), expected);
 }
 
 }  // namespace

@@ -11,22 +11,24 @@ namespace ddprun {
 namespace {
 
 // As the header's comment has it, one word at a time.
-uint64_t expected_digest(const at::Tensor& tensor) {
-  const auto values = tensor.contiguous();
-  const auto* bytes = static_cast<const uint8_t*>(values.const_data_ptr());
-  uint64_t sum = 0;
-  for (size_t place = 0; place * 8 < values.nbytes(); ++place) {
-    uint64_t word = 0;
-    for (size_t i = place * 8; i < std::min(values.nbytes(), place * 8 + 8); ++i)
-      word |= uint64_t{bytes[i]} << i % 8 * 8;
-    word += place * 0x9E3779B97F4A7C15;
-    word = (word ^ word >> 32) * 0xBF58476D1CE4E5B9;
-    sum += word ^ word >> 29;
+uint64_t expected_digest(const std::vector<at::Tensor>& tensors) {
+  uint64_t sum = 0, place = uint64_t{1} << 62;
+  for (const auto& tensor : tensors) {
+    const auto values = tensor.contiguous();
+    const auto* bytes = static_cast<const uint8_t*>(values.const_data_ptr());
+    for (size_t begin = 0; begin < values.nbytes(); begin += 8, ++place) {
+      uint64_t word = 0;
+      for (size_t i = begin; i < std::min(values.nbytes(), begin + 8); ++i) word |= uint64_t{bytes[i]} << i % 8 * 8;
+      word += place * 0x9E3779B97F4A7C15;
+      word = (word ^ word >> 32) * 0xBF58476D1CE4E5B9;
+      sum += word ^ word >> 29;
+    }
   }
   return sum;
 }
+uint64_t expected_digest(const at::Tensor& tensor) { return expected_digest(std::vector{tensor}); }
 
-uint64_t digest(const at::Tensor& tensor) { return digests_of({tensor}).front(); }
+uint64_t digest(const at::Tensor& tensor) { return digest_of({tensor}); }
 
 TEST(TensorDigest, IsWhatItsCommentSays) {
   for (const int64_t size : {0, 1, 7, 8, 9, 64, 1000})
@@ -65,9 +67,9 @@ TEST(TensorDigest, ChangesWithEveryBit) {
 
 TEST(TensorDigest, OfSeveralDependsOnTheirOrder) {
   const auto one = at::randn({5}), other = at::randn({5});
-  EXPECT_EQ(digest_of(digests_of({one, other})), digest_of(digests_of({one.clone(), other.clone()})));
-  EXPECT_NE(digest_of(digests_of({one, other})), digest_of(digests_of({other, one})));
-  EXPECT_NE(digest_of(digests_of({one})), digest_of(digests_of({one, at::Tensor()})));
+  EXPECT_EQ(digest_of({one, other}), expected_digest({one, other}));
+  EXPECT_NE(digest_of({one, other}), digest_of({other, one}));
+  EXPECT_EQ(digest_of({one, at::Tensor(), other}), digest_of({one, other}));
 }
 
 TEST(TensorDigest, TakesAnyLayoutAndType) {

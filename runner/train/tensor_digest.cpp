@@ -17,8 +17,7 @@ constexpr uint64_t kFactor = 0xBF58476D1CE4E5B9;  // odd, of the generator Split
 constexpr int kFirstShift = 32, kSecondShift = 29;
 constexpr int64_t kWordBytes = sizeof(uint64_t);
 constexpr int64_t kWordsOfATask = 1 << 16;
-constexpr int64_t kBytesAtOnce = int64_t{64} << 20;  // on a GPU: what is computed takes four times their memory
-constexpr int64_t kFirstOnHost = int64_t{1} << 62;   // place of the first word on the host
+constexpr int64_t kFirstOnHost = int64_t{1} << 62;  // place of the first word on the host
 
 uint64_t mix(uint64_t word) {
   word = (word ^ (word >> kFirstShift)) * kFactor;
@@ -62,17 +61,26 @@ at::Tensor digest_of_words(const at::Tensor& words, int64_t place) {
   return mixed.bitwise_xor_(shifted(mixed, kSecondShift)).sum();
 }
 
-// Adds up the digests of what lies on a GPU, some megabytes at a time.
+// Returns how many bytes of so many on a GPU are digested at once: their memory is taken four times, which a training
+// may not have, and each portion costs a dozen kernels.
+int64_t portion_of(int64_t bytes) {
+  constexpr int64_t kLeast = int64_t{2} << 20, kPortions = 256;
+  return std::max(kLeast, bytes / kPortions / kWordBytes * kWordBytes);
+}
+
+// Adds up the digests of what lies on a GPU.
 class DeviceDigest {
  public:
+  explicit DeviceDigest(int64_t portion) : portion_(portion) {}
+
   void add(const at::Tensor& bytes) {
-    for (int64_t begin = 0; begin < bytes.numel(); begin += kBytesAtOnce) {
-      auto part = bytes.narrow(0, begin, std::min(kBytesAtOnce, bytes.numel() - begin));
+    for (int64_t begin = 0; begin < bytes.numel(); begin += portion_) {
+      auto part = bytes.narrow(0, begin, std::min(portion_, bytes.numel() - begin));
       if (const auto rest = part.numel() % kWordBytes; rest > 0)
         part = at::constant_pad_nd(part, {0, kWordBytes - rest});
       parts_.push_back(part);
       waiting_ += part.numel();
-      if (waiting_ >= kBytesAtOnce) flush();
+      if (waiting_ >= portion_) flush();
     }
   }
 
@@ -92,6 +100,7 @@ class DeviceDigest {
     waiting_ = 0;
   }
 
+  int64_t portion_;                // bytes
   std::vector<at::Tensor> parts_;  // of whole words
   int64_t waiting_ = 0;            // bytes of them
   int64_t place_ = 0;
@@ -110,7 +119,10 @@ uint64_t digest_of(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_gradients;
   uint64_t on_host = 0;
   int64_t place = kFirstOnHost;
-  DeviceDigest on_device;
+  int64_t there = 0;
+  for (const auto& tensor : tensors)
+    if (tensor.defined() && !tensor.is_cpu()) there += static_cast<int64_t>(tensor.nbytes());
+  DeviceDigest on_device(portion_of(there));
   for (const auto& tensor : tensors) {
     if (!tensor.defined()) continue;
     const auto bytes = memory_of(tensor);

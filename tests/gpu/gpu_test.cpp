@@ -281,7 +281,7 @@ TEST_F(Gpu, ACopyIsComputedByTheSameThreadInEachStep) {
   }
 }
 
-// Half a word at the end of one is filled up; the third is digested in two portions.
+// Half a word at the end of one is filled up; the third is digested in portions.
 TEST_F(Gpu, ADigestIsThatOfTheWordsOneAfterTheOther) {
   const std::vector<at::Tensor> tensors{at::randn({37}), at::randn({3, 5}).to(at::kHalf), at::arange((9 << 20) + 3)};
   std::vector<at::Tensor> on_gpu;

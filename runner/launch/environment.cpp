@@ -109,7 +109,7 @@ Json describe_gpus(const fs::path& proc) {
 Json describe_cpu(const fs::path& proc) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  Json json = {{"model", field(proc / "cpuinfo", "model name")}, {"count", ::sysconf(_SC_NPROCESSORS_ONLN)}};
+  Json json = {{"model", processor_name(proc)}, {"count", ::sysconf(_SC_NPROCESSORS_ONLN)}};
   if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) json["allowed"] = CPU_COUNT(&allowed);
   return json;
 }
@@ -154,6 +154,8 @@ Json describe_variables(const std::string& config_yaml) {
 }
 
 }  // namespace
+
+std::string processor_name(const fs::path& proc) { return field(proc / "cpuinfo", "model name"); }
 
 RecordedEnvironment describe_environment(const RunRecord& record, const fs::path& proc) {
   RecordedEnvironment recorded;

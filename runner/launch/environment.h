@@ -27,6 +27,9 @@ struct RecordedEnvironment {
   std::string uncommitted;  // at most 1 MB of changes in the current folder's git repository; may be empty
 };
 
+// Returns the processor's name as the system has it; empty if it has none.
+std::string processor_name(const std::filesystem::path& proc = "/proc");
+
 // Returns a JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver,
 // plugin files, and the environment variables that affect a run. Leaves out values of variables that look like secrets.
 // Never throws: a key that cannot be determined is missing.

@@ -22,25 +22,6 @@
 namespace ddprun {
 namespace {
 
-// Keeps a model's weights and buffers in the host's memory, and gives them back at the end of a scope.
-class KeptWeights {
- public:
-  explicit KeptWeights(const Model& model) {
-    for (auto& tensor : state_tensors(model)) {
-      kept_.emplace_back(tensor.value.detach(),
-                         tensor.value.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
-    }
-  }
-  ~KeptWeights() {
-    for (auto& [tensor, values] : kept_) tensor.copy_(values);
-  }
-  KeptWeights(const KeptWeights&) = delete;
-  KeptWeights& operator=(const KeptWeights&) = delete;
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
-};
-
 // Gives tied weights their average under each of their names, as a checkpoint's weights have them: whoever loads one
 // after the other ends with the average, whatever their order.
 TensorDict under_each_name(TensorDict averages, const Model& model) {

@@ -4,7 +4,9 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "comm/replicate.h"
+#include "launch/environment.h"
 #include "plugin_host/plugin_call.h"
+#include "train/model_weights.h"
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>
@@ -18,7 +20,6 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -29,19 +30,10 @@ namespace {
 constexpr std::array kVariables{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
                                 "MKL_ENABLE_INSTRUCTIONS"};
 
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(": ");
-    if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
-  }
-  return "unknown processor";
-}
-
 // Returns "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0".
 std::string machine_of(const Context& context) {
   const auto threads = at::get_num_threads();
-  auto text = log::text(processor(), ", ", at::get_cpu_capability(), ", ", threads,
+  auto text = log::text(processor_name(), ", ", at::get_cpu_capability(), ", ", threads,
                         threads == 1 ? " thread" : " threads", ", LibTorch ", TORCH_VERSION);
   if (context.backend) text = context.backend->description() + ", " + text;
   for (const char* name : kVariables)
@@ -49,39 +41,22 @@ std::string machine_of(const Context& context) {
   return text;
 }
 
-// Gives the weights made numbers for a scope: the same on every machine, since each is rounded once.
-class MadeWeights {
- public:
-  explicit MadeWeights(const Model& model) {
-    const torch::NoGradGuard no_gradients;
-    for (const auto& parameter : model.parameters()) {
-      weights_.push_back(parameter);
-      kept_.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true));
-      parameter.copy_(made(parameter.sizes()));
-    }
-  }
-  ~MadeWeights() {
-    const torch::NoGradGuard no_gradients;
-    for (size_t i = 0; i < kept_.size(); ++i) weights_[i].copy_(kept_[i]);
-  }
-  MadeWeights(const MadeWeights&) = delete;
-  MadeWeights& operator=(const MadeWeights&) = delete;
+// Returns numbers that are the same on every machine, since each is rounded once, and that keep activations of the size
+// of the inputs: up to 2 / sqrt(inputs of a neuron) for matrices and kernels, and 1 to 1.25 for scales and offsets.
+at::Tensor made_weights(at::IntArrayRef sizes) {
+  constexpr int64_t kFactor = 2'654'435'761, kBits = 16;  // Knuth's multiplicative hash
+  const int64_t count = c10::multiply_integers(sizes);
+  const auto hashes = at::arange(count, at::kLong).mul_(kFactor).bitwise_right_shift(8).bitwise_and_((1 << kBits) - 1);
+  const auto units = hashes.to(at::kDouble).div_(1 << kBits);
+  if (sizes.size() < 2) return units.div_(4).add_(1).view(sizes);
+  const auto inputs = std::max<int64_t>(1, count / std::max<int64_t>(1, sizes[0]));
+  return units.mul_(4).sub_(2).div_(std::sqrt(inputs)).view(sizes);
+}
 
- private:
-  // Returns numbers that keep activations of the size of the inputs: up to 2 / sqrt(inputs of a neuron) for matrices
-  // and kernels, and 1 to 1.25 for scales and offsets.
-  static at::Tensor made(at::IntArrayRef sizes) {
-    constexpr int64_t kFactor = 2'654'435'761, kBits = 16;  // Knuth's multiplicative hash
-    const int64_t count = c10::multiply_integers(sizes);
-    const auto hashes =
-        at::arange(count, at::kLong).mul_(kFactor).bitwise_right_shift(8).bitwise_and_((1 << kBits) - 1);
-    const auto units = hashes.to(at::kDouble).div_(1 << kBits);
-    if (sizes.size() < 2) return units.div_(4).add_(1).view(sizes);
-    return units.mul_(4).sub_(2).div_(std::sqrt(std::max<int64_t>(1, count / sizes[0]))).view(sizes);
-  }
-
-  std::vector<at::Tensor> weights_, kept_;
-};
+void put_made_weights(const Model& model) {
+  const torch::NoGradGuard no_gradients;
+  for (const auto& parameter : model.parameters()) parameter.detach().copy_(made_weights(parameter.sizes()));
+}
 
 // Returns the first training samples, as many as a shard has.
 Batch first_samples(const Context& context) {
@@ -97,7 +72,8 @@ Batch first_samples(const Context& context) {
 
 uint64_t digest_of_a_step(const Context& context, TrainStep& step) {
   const StateGuard kept(buffers(*context.model), context.backend.get());
-  const MadeWeights made(*context.model);
+  const KeptWeights weights(*context.model);
+  put_made_weights(*context.model);
   context.model->train();
   seed_shard(/*seed=*/0, /*step=*/0, /*shard=*/0, context.backend.get());
   return step.digest_of(first_samples(context));

@@ -45,4 +45,15 @@ void load_weights(const Model& model, const TensorDict& saved, const std::string
   }
 }
 
+KeptWeights::KeptWeights(const Model& model) {
+  for (auto& tensor : state_tensors(model)) {
+    kept_.emplace_back(tensor.value.detach(),
+                       tensor.value.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  }
+}
+
+KeptWeights::~KeptWeights() {
+  for (auto& [tensor, values] : kept_) tensor.copy_(values);
+}
+
 }  // namespace ddprun

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/machine_check.h"
 
+#include "support/error_of.h"
 #include "support/toy_run.h"
-
-#include <ddprun/error.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,12 +34,7 @@ ToyRun sharded(const TempFolder& folder, int64_t ranks) {
 std::string error_of_one(ToyRun run, float by) {
   const auto models = std::make_shared<std::atomic<int>>(0);
   run.make_model = [=] { return std::make_shared<Rounding>(++*models == 1 ? by : 0); };
-  try {
-    train_toy(run);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return ddprun::error_of([&] { train_toy(run); });
 }
 
 TEST(MachineCheck, NamesTheRankThatComputesOtherBits) {
@@ -48,6 +42,26 @@ TEST(MachineCheck, NamesTheRankThatComputesOtherBits) {
   EXPECT_THAT(error_of_one(sharded(folder, 3), 1e-6F),
               AllOf(HasSubstr("trainer.shards: not all workers compute the same bits"),
                     HasSubstr("; other bits has rank "), HasSubstr(" thread"), HasSubstr("LibTorch ")));
+}
+
+// A weight that is registered under two names, as the embedding and the output of a language model.
+class Tied : public ToyModel {
+ public:
+  void prepare(const DataSpec& data) override {
+    ToyModel::prepare(data);
+    register_parameter("again", named_parameters()["hidden.weight"]);
+  }
+};
+
+TEST(MachineCheck, GivesTiedWeightsBack) {
+  const TempFolder folder, other;
+  auto run = sharded(folder, 2);
+  run.make_model = [] { return std::make_shared<Tied>(); };
+  run.experiment.trainer.shards = 2;
+  const auto checked = train_toy(run);
+  run.folder = other.path();
+  run.experiment.trainer.shards = 0;
+  EXPECT_TRUE(same_bits(checked.weights[0], train_toy(run).weights[0]));
 }
 
 TEST(MachineCheck, PassesEqualRanksAndLeavesNothingOfItself) {

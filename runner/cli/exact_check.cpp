@@ -72,6 +72,8 @@ int show_exact_check(const Arguments& arguments, bool sharded) {
       differences.push_back(other == two.end() ? name + ": only on one worker"
                                                : difference(name, tensor, other->second));
   }
+  for (const auto& [name, tensor] : two)
+    if (!one.contains(name)) differences.push_back(name + ": only on two workers");
   if (differences.empty()) {
     std::cout << "Exact: " << kSteps << " steps on 1 and on 2 workers end with the same bits in all " << one.size()
               << " tensors of weights, buffers, optimizer and averages.\n";

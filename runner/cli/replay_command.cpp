@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"
+#include "report/run_state.h"
 #include "train/digest_log.h"
 
 #include <ddprun/error.h>
@@ -24,18 +25,12 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <set>
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
 using Digests = std::map<int64_t, uint64_t>;
-
-nlohmann::json read_json(const fs::path& file) {
-  std::ifstream stream(file);
-  return nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-}
 
 // What is made again.
 struct Replay {
@@ -67,7 +62,7 @@ Replay plan(const Arguments& arguments) {
   std::vector<CheckpointFlaw> flaws;
   replay.checkpoint = newest_checkpoint(replay.run, flaws, arguments.step - 1);
   for (const auto& flaw : flaws) log::warn("skipped a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
-  replay.workers_then = read_json(replay.run / "run.json").value("world_size", int64_t{1});
+  replay.workers_then = std::max<int64_t>(1, read_run_state(replay.run).workers);
   replay.workers = arguments.workers > 0 ? arguments.workers : replay.workers_then;
   if (replay.workers != replay.workers_then && replay.experiment.trainer.shards == 0)
     throw UserError(log::text("--workers ", replay.workers, ": the run had ", replay.workers_then,
@@ -120,8 +115,12 @@ void train_again(const Replay& replay, const fs::path& folder) {
 // Returns the plugins' files by what they contain.
 std::map<std::string, std::string> plugins_of(const fs::path& run) {
   std::map<std::string, std::string> plugins;
-  for (const auto& plugin : read_json(run / "environment.json").value("plugins", nlohmann::json::array()))
-    plugins[fs::path(plugin.value("file", "")).filename().string()] = plugin.value("sha256", "");
+  const auto environment = read_json_file(run / "environment.json");
+  if (!environment.is_object()) return plugins;
+  for (const auto& plugin : environment.value("plugins", nlohmann::json::array())) {
+    if (plugin.is_object())
+      plugins[fs::path(plugin.value("file", "")).filename().string()] = plugin.value("sha256", "");
+  }
   return plugins;
 }
 
@@ -133,7 +132,7 @@ std::string changes(const Replay& replay, const fs::path& again) {
     const auto before = then.find(file);
     if (before != then.end() && before->second != digest) text += "; " + file + " is another build than the run's";
   }
-  if (read_json(replay.run / "data.json") != read_json(again / "data.json"))
+  if (read_json_file(replay.run / "data.json") != read_json_file(again / "data.json"))
     text += "; the data are others (data.json)";
   return text;
 }
@@ -157,7 +156,9 @@ int replay(const Arguments& arguments) {
                               ", ", replay.workers, replay.workers == 1 ? " worker" : " workers", " (the run had ",
                               replay.workers_then, "): ");
   const auto others = changes(replay, folder.path() / "run");
-  if (differs == 0 && compared > 0) {
+  if (compared == 0)
+    throw UserError(log::text("the steps cannot be made again: training ended before step ", replay.target, others));
+  if (differs == 0) {
     std::cout << head << "the same bits in " << compared << " of " << compared << " digests\n";
     return kExitDone;
   }

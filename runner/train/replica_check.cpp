@@ -106,8 +106,7 @@ void ReplicaCheck::refuse(int64_t step, const Named& replicas) const {
       what, "; the most alike are ", ranks_text(groups[0], places), ". ",
       checked_ < 0 ? std::string("This was the first comparison") : log::text("They were equal after step ", checked_),
       ". Either a plugin's results depend on the rank (model, optimizer, objective or a callback: look for ranks, "
-      "clocks, "
-      "addresses and random numbers that ddprun does not seed), or that machine's memory or GPU is faulty"));
+      "clocks, addresses and random numbers that ddprun does not seed), or that machine's memory or GPU is faulty"));
 }
 
 }  // namespace ddprun

@@ -378,23 +378,26 @@ void TrainStep::set_skipped(int64_t steps) {
 }
 
 void TrainStep::forward_backward(const TrainBatch& batch, int64_t samples) {
-  const WithoutOthers without_others(*context_.model, statistics_);
   const ScopeEnd without_gradients([this] { drop_gradients(); });
+  backward_alone(part_of_batch(batch.made(), {0, samples}));
+}
+
+// Computes loss and gradients on this rank alone. Returns the loss.
+at::Tensor TrainStep::backward_alone(const Batch& batch) {
+  const WithoutOthers without_others(*context_.model, statistics_);
   MetricSums unused;
   CountedMean counted(context_.communicator, {.alone = true});
   parallel_->refresh();
-  forward({.batch = part_of_batch(batch.made(), {0, samples}), .samples = samples}, counted, unused).backward();
+  const auto loss = forward({.batch = batch, .samples = batch.size()}, counted, unused);
+  loss.backward();
   parallel_->collect_gradients();
+  return loss.detach();
 }
 
 uint64_t TrainStep::digest_of(const Batch& batch) {
   const ScopeEnd without_gradients([this] { drop_gradients(); });
-  MetricSums unused;
-  CountedMean counted(context_.communicator, {.alone = true});
-  const auto loss = forward({.batch = batch, .samples = batch.size()}, counted, unused);
-  loss.backward();
+  std::vector<at::Tensor> tensors{backward_alone(batch)};
   const torch::NoGradGuard no_gradients;
-  std::vector<at::Tensor> tensors{loss.detach()};
   for (const auto& [name, weight] : parameters_) {
     const auto& gradient = weight.grad();
     if (!gradient.defined()) continue;

@@ -124,6 +124,7 @@ class TrainStep {
   void forward_and_backward(const std::vector<Part>& parts, int64_t step, const StepMode& mode, CountedMean& counted,
                             MetricSums& sums);
   at::Tensor forward(const Part& part, CountedMean& counted, MetricSums& sums);
+  at::Tensor backward_alone(const Batch& batch);
   void tell_of_unused();
   Gradients finish_gradients(MetricSums& sums);
   void step_optimizer(const Gradients& gradients);

@@ -2,6 +2,7 @@
 // What makes one rank's network another than the others' is found at the next row or checkpoint, and its rank named.
 #include "train/replica_check.h"
 
+#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <gmock/gmock.h>
@@ -76,12 +77,7 @@ ToyRun flipped(const TempFolder& folder, int64_t ranks, const std::set<int64_t>&
 }
 
 std::string difference_in(const ToyRun& run) {
-  try {
-    train_toy(run);
-  } catch (const ReplicasDiffer& error) {
-    return error.what();
-  }
-  return "";
+  return ddprun::error_of<ReplicasDiffer>([&] { train_toy(run); });
 }
 
 TEST(ReplicaCheck, NamesTheRankWhoseMemoryIsFaulty) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 
 namespace ddprun {
@@ -54,13 +55,16 @@ int key_slot() {
 
 const SharedKey& key_of(const SSL* ssl) { return *static_cast<const SharedKey*>(SSL_get_ex_data(ssl, key_slot())); }
 
-// Pretends that a session with this key was held before.
+// Pretends that a session with this key was held before. It never expires: OpenSSL would tell its age by the wall clock,
+// which may leap in the middle of a handshake.
 SSL_SESSION* session_of(SSL* ssl) {
+  constexpr long kAges = std::numeric_limits<std::int32_t>::max();  // seconds: 68 years
   SSL_SESSION* session = SSL_SESSION_new();
   const auto& key = key_of(ssl).key;
   const bool made = session && SSL_SESSION_set1_master_key(session, key.data(), key.size()) == 1 &&
                     SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, kCipher.data())) == 1 &&
-                    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
+                    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1 &&
+                    SSL_SESSION_set_timeout(session, kAges) == 1;
   if (made) return session;
   SSL_SESSION_free(session);
   return nullptr;

@@ -3,6 +3,35 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <ctime>
+
+// OpenSSL's wall clock: the kernel's, but for a test in which each call finds it set on by a day.
+static std::atomic<long> days_ahead{0};
+static std::atomic<bool> leaps{false};
+
+extern "C" {
+
+[[gnu::visibility("default")]] int gettimeofday(timeval* now, void*) noexcept {
+  constexpr long kDay = 24 * 60 * 60;
+  timespec real{};
+  syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
+  if (leaps) ++days_ahead;
+  *now = {.tv_sec = real.tv_sec + days_ahead * kDay, .tv_usec = real.tv_nsec / 1000};
+  return 0;
+}
+
+[[gnu::visibility("default")]] time_t time(time_t* now) noexcept {
+  timeval found{};
+  gettimeofday(&found, nullptr);
+  if (now) *now = found.tv_sec;
+  return found.tv_sec;
+}
+}
 
 namespace ddprun {
 namespace {
@@ -61,6 +90,13 @@ TEST(TlsChannel, RefusesAnotherRunWithoutSayingWhich) {
   const auto problem = Pair({"secret_name", ""}, {"run", ""}).shake_hands();
   EXPECT_THAT(problem, HasSubstr("another run listens there"));
   EXPECT_EQ(problem.find("secret_name"), problem.npos);
+}
+
+TEST(TlsChannel, IsJoinedThoughTheWallClockLeaps) {
+  leaps = true;
+  EXPECT_EQ(Pair({"run", "token"}, {"run", "token"}).shake_hands(), "");
+  leaps = false;
+  EXPECT_GT(days_ahead.exchange(0), 0);
 }
 
 TEST(TlsChannel, IdAndTokenAreNotMistakenForEachOther) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>

@@ -20,10 +20,10 @@ struct Arguments {
   std::string command;  // a name in commands(), "worker" or "complete"
   std::string
       target;  // the experiment, run folder, folder of runs (list) or data (init), plugin (plugins show) or word (keys)
-  std::vector<std::string> runs;                // report: the run folders
+  std::vector<std::string> runs;                // report, diff: the run folders
   std::vector<std::string> overrides;           // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";              // export, evaluate, predict: best, last, or a checkpoint's name or path
-  std::string out;                              // export, predict, submit, report, data, schema, init: the file
+  std::string out;                              // export, predict, submit, report, data, schema, init, replay: the file
   std::string format;                           // export: pt2, onnx, ...; empty: by the file's extension
   bool raw = false;                             // export: bytes in, probabilities out
   bool force = false;                           // export: replace a file of that name
@@ -45,6 +45,8 @@ struct Arguments {
   double from = 1e-7, to = 10;                  // find-lr
   int64_t steps = 200;                          // find-lr
   int64_t step = 0, workers = 0;                // replay; 0 workers: as many as the run had
+  std::vector<int64_t> without;                 // replay: samples to leave out
+  std::string page;                             // replay: the HTML page; empty: NAME_step_N.html
   bool multirun = false;                        // run: one for each combination of values
   std::vector<std::string> build;               // run, find-lr, check, data, schema: source files of plugins
   LaunchFlags launch;                           // run, find-lr, resume, env

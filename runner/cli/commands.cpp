@@ -198,7 +198,24 @@ void add_schema(CLI::App& schema, Arguments& arguments) {
 void add_replay(CLI::App& replay, Arguments& arguments) {
   replay.add_option("run", arguments.target, "the run's folder")->required();
   replay.add_option("--step", arguments.step, "the step to come to")->required();
-  replay.add_option("--workers", arguments.workers, "with trainer.shards any number; by default that of the run");
+  replay.add_option("--workers", arguments.workers, "with trainer.shards any number; by default that of the run")
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  replay
+      .add_option("--without", arguments.without,
+                  "also make the step without these samples: their numbers in the training split, 17,4711")
+      ->type_name("IDS")
+      ->delimiter(',')
+      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+  replay.add_option("--page", arguments.page, "the HTML page to write; by default ./NAME_step_N.html")
+      ->type_name("FILE");
+  add_out(replay, arguments,
+          "also write what the steps compute to this file, for `ddprun diff` on another machine; must not exist");
+}
+
+void add_diff(CLI::App& diff, Arguments& arguments) {
+  diff.add_option("runs", arguments.runs, "two run folders, or files of `ddprun replay --out`")
+      ->required()
+      ->expected(2);
 }
 
 void add_env(CLI::App& env, Arguments& arguments) {
@@ -222,7 +239,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"export", "write a trained network, or only its weights, to one file that works without ddprun", add_export,
      export_run},
     {"verify", "check every file of a run's checkpoints; exit code 1 if one is broken", add_verify, verify},
-    {"replay", "make a run's steps again from a checkpoint; exit code 1 if their bits are others", add_replay, replay},
+    {"replay", "make a step of a run again, compare its bits and show it from inside", add_replay, replay},
+    {"diff", "compare two runs and find the step and operator where they part", add_diff, diff},
     {"report", "write a report on one run, or several compared, as one HTML file", add_report, report},
     {"list", "list the runs below a folder, newest first", add_list, list},
     {"watch", "follow a running run until it ends", add_watch, watch},

@@ -34,6 +34,7 @@ int predict(const Arguments& arguments);
 int export_run(const Arguments& arguments);
 int verify(const Arguments& arguments);
 int replay(const Arguments& arguments);
+int diff(const Arguments& arguments);
 int report(const Arguments& arguments);
 int list(const Arguments& arguments);
 int watch(const Arguments& arguments);

@@ -75,12 +75,12 @@ int show_data(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto out = arguments.out.empty() ? checked.experiment.name + "_data.html" : arguments.out;
-  require_data_page(out);
+  require_page(kDataPage, out);
   prepare_data(checked);
   try {
     const auto survey = survey_of(checked);
     auto page = page_of(checked, survey);
-    write_data_page(survey.experiment + " data", std::move(page), out);
+    write_page(kDataPage, survey.experiment + " data", std::move(page), out);
     std::cout << data_text(survey) << "The page with samples and all counts: " << out << "\n";
   } catch (const FromPlugin& error) {
     throw located(error, checked.experiment);

@@ -6,12 +6,11 @@
 #include "base/private_folder.h"
 #include "base/program.h"
 #include "cli/commands.h"
+#include "cli/tensor_difference.h"
 #include "launch/worker_process.h"
 
 #include <ddprun/error.h>
 #include <ddprun/safetensors.h>
-
-#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -47,19 +46,6 @@ TensorDict trained(const Arguments& arguments, int workers, const fs::path& run)
   return all;
 }
 
-bool same_bits(const at::Tensor& one, const at::Tensor& other) {
-  const auto bytes = [](const at::Tensor& tensor) { return tensor.contiguous().view(-1).view(at::kByte); };
-  return one.sizes() == other.sizes() && one.scalar_type() == other.scalar_type() && bytes(one).equal(bytes(other));
-}
-
-// Returns "conv1.weight: 3 of 320 numbers, by up to 6e-08".
-std::string difference(const std::string& name, const at::Tensor& one, const at::Tensor& other) {
-  if (one.sizes() != other.sizes()) return name + ": another shape";
-  const auto by = (one.to(at::kDouble) - other.to(at::kDouble)).abs();
-  return log::text(name, ": ", one.ne(other).sum().item<int64_t>(), " of ", one.numel(), " numbers, by up to ",
-                   by.numel() == 0 ? 0 : by.max().item<double>());
-}
-
 }  // namespace
 
 int show_exact_check(const Arguments& arguments, bool sharded) {
@@ -70,7 +56,7 @@ int show_exact_check(const Arguments& arguments, bool sharded) {
     const auto other = two.find(name);
     if (other == two.end() || !same_bits(tensor, other->second))
       differences.push_back(other == two.end() ? name + ": only on one worker"
-                                               : difference(name, tensor, other->second));
+                                               : name + ": " + difference_text(tensor, other->second));
   }
   for (const auto& [name, tensor] : two)
     if (!one.contains(name)) differences.push_back(name + ": only on two workers");

@@ -53,7 +53,7 @@ void warn_of_unread(const Arguments& arguments) {
   using Names = std::span<const std::string_view>;
   constexpr auto kOfTraining = std::to_array<std::string_view>(
       {"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained", "callbacks", "loggers",
-       "predictions", "histograms", "profile", "resources", "run"});
+       "predictions", "histograms", "profile", "record", "resources", "run"});
   constexpr auto kReadOfTrainer = std::to_array<std::string_view>(
       {"eval_batch", "global_batch", "batch_per_worker", "prefetch_threads", "prefetch_batches", "precision",
        "memory_format", "fused_layers", "deterministic", "limit_val_batches", "limit_test_batches", "fast_dev_run"});

@@ -1,170 +1,161 @@
 // SPDX-License-Identifier: MIT
-// `ddprun replay RUN --step N`: makes the steps up to N again, from the newest checkpoint before it, as a run in a
-// temporary folder, and compares the digests of both.
-#include "agent/checked_experiment.h"
-#include "agent/chosen_checkpoint.h"
+// `ddprun replay RUN --step N`: makes the steps up to N again, from the newest checkpoint before it, compares the
+// digests of both, and shows the step from inside.
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/program.h"
-#include "checkpoint/checkpoint.h"
+#include "base/run_files.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
+#include "cli/parting.h"
+#include "cli/run_facts.h"
+#include "cli/step_page.h"
+#include "cli/steps_again.h"
 #include "launch/worker_process.h"
-#include "report/run_state.h"
-#include "train/digest_log.h"
+#include "replay/record_file.h"
+#include "replay/step_view.h"
+#include "report/report.h"
 
 #include <ddprun/error.h>
 
-#include <nlohmann/json.hpp>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <csignal>
-#include <fstream>
 #include <iostream>
-#include <iterator>
+#include <optional>
+#include <set>
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-using Digests = std::map<int64_t, uint64_t>;
 
-// What is made again.
-struct Replay {
-  fs::path run;
-  Experiment experiment;
-  Digests recorded;
-  int64_t target = 0;                        // step of the first digest from --step on
-  std::optional<CheckpointInfo> checkpoint;  // to begin with; none: the run's beginning
-  int64_t workers = 0, workers_then = 0;
+constexpr int64_t kStepsBefore = 3;  // that the step is compared with
 
-  int64_t first() const { return checkpoint ? checkpoint->step : 0; }
-  std::string from() const { return checkpoint ? checkpoint->path.filename().string() : "the beginning"; }
+// How the digests of the steps compare with those of the run.
+struct Comparison {
+  int64_t compared = 0, same = 0, other = 0;  // same: the last before `other`, the first that differs; 0: none
+
+  std::string text() const {
+    if (compared == 0) return "the run has no digest of these steps to compare with";
+    if (other == 0) return log::text("the same bits in ", compared, " of ", compared, " digests");
+    return log::text("other bits after step ", other, ", the first of ", compared, " digests that differs");
+  }
 };
 
-int64_t target_of(const Replay& replay, int64_t step) {
-  if (replay.recorded.empty())
-    throw UserError(replay.run.string() + " has no digests.jsonl: it has not come to its first row of metrics yet");
-  const auto found = replay.recorded.lower_bound(step);
-  if (step >= 1 && found != replay.recorded.end()) return found->first;
-  throw UserError(log::text("--step ", step, ": expected 1 to ", replay.recorded.rbegin()->first, ", the last step of ",
-                            replay.run.string(), " that has a digest"));
-}
-
-Replay plan(const Arguments& arguments) {
-  Replay replay{.run = existing_run(arguments.target)};
-  replay.experiment = check_experiment({.experiment = replay.run / "config.yaml", .frozen = true}).experiment;
-  replay.recorded = read_digests(replay.run);
-  replay.target = target_of(replay, arguments.step);
-  std::vector<CheckpointFlaw> flaws;
-  replay.checkpoint = newest_checkpoint(replay.run, flaws, arguments.step - 1);
-  for (const auto& flaw : flaws) log::warn("skipped a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
-  replay.workers_then = std::max<int64_t>(1, read_run_state(replay.run).workers);
-  replay.workers = arguments.workers > 0 ? arguments.workers : replay.workers_then;
-  if (replay.workers != replay.workers_then && replay.experiment.trainer.shards == 0)
-    throw UserError(log::text("--workers ", replay.workers, ": the run had ", replay.workers_then,
-                              ", and without trainer.shards the bits depend on their number; omit --workers"));
-  return replay;
-}
-
-volatile std::sig_atomic_t asked_to_end = 0;
-
-// Notes signals that would end this process and leave the training behind.
-void listen_for_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, [](int) { asked_to_end = 1; });
-}
-
-// Ends the program once it has made the steps, or we are asked to end, if it does not end before. Returns its exit
-// code.
-int end_after(pid_t child, const fs::path& run, int64_t target) {
-  constexpr int kBetweenLooksMs = 50;
-  for (bool told = false;;) {
-    if (const auto status = wait_until(child, std::chrono::steady_clock::now()))
-      return WIFEXITED(*status) ? WEXITSTATUS(*status) : kExitSignalBase + WTERMSIG(*status);
-    const auto made = told ? Digests() : read_digests(run);
-    const bool is_done = !made.empty() && made.rbegin()->first >= target;
-    if (!told && (is_done || asked_to_end != 0)) told = ::kill(child, SIGTERM) == 0;
-    ::poll(nullptr, 0, kBetweenLooksMs);
+Comparison comparison_of(const ReplayedRun& run, const StepsToMake& steps, const StepsMade& made) {
+  Comparison found{.same = steps.first() - 1};
+  for (const auto& [step, digest] : made.digests) {
+    const auto then = run.digests.find(step);
+    if (then == run.digests.end() || step > steps.last) continue;
+    ++found.compared;
+    if (found.other > 0) continue;
+    (then->second.digest == digest.digest ? found.same : found.other) = step;
   }
+  return found;
 }
 
-void train_again(const Replay& replay, const fs::path& folder) {
-  std::vector<std::string> command{
-      own_program().string(),
-      (replay.run / "config.yaml").string(),
-      log::text("launch.workers=", replay.workers),
-      "++launch.nodes=1",
-      "++loggers=[jsonl]",
-      "++run.dir=" + (folder / "run").string(),
-      "++checkpoint.resume=" + (replay.checkpoint ? replay.checkpoint->path.string() : "never")};
-  const auto log_file = folder / "log";
-  const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const UniqueFd output(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  listen_for_signals();
-  const auto child = start_program(command, {input.get(), output.get(), output.get()}, ProgramGroup::kOurs);
-  const int code = end_after(child, folder / "run", replay.target);
-  if (code == kExitDone || code == kExitPreempted) return;
-  std::ifstream stream(log_file);
-  throw UserError(log::text("the steps cannot be made again: training ended with ", code, ":\n",
-                            std::string(std::istreambuf_iterator(stream), {})));
+// Returns how to make the step again, and those after it up to the next with a digest.
+StepsToMake plan(const ReplayedRun& run, const Arguments& arguments) {
+  require_made(run, arguments.step);
+  const auto next = run.digests.lower_bound(arguments.step);
+  auto steps =
+      steps_to_make(run, arguments.step, next == run.digests.end() ? arguments.step : next->first, arguments.workers);
+  steps.record.steps = {std::max(steps.first(), arguments.step - kStepsBefore), arguments.step};
+  return steps;
 }
 
-// Returns the plugins' files by what they contain.
-std::map<std::string, std::string> plugins_of(const fs::path& run) {
-  std::map<std::string, std::string> plugins;
-  const auto environment = read_json_file(run / "environment.json");
-  if (!environment.is_object()) return plugins;
-  for (const auto& plugin : environment.value("plugins", nlohmann::json::array())) {
-    if (plugin.is_object())
-      plugins[fs::path(plugin.value("file", "")).filename().string()] = plugin.value("sha256", "");
+std::string head_of(const StepsToMake& steps, const Comparison& found) {
+  return log::text("replay: steps ", steps.first(), " to ", steps.last, " from ", steps.from(), ", ", steps.workers,
+                   steps.workers == 1 ? " worker" : " workers", " (the run had ", steps.workers_then,
+                   "): ", found.text());
+}
+
+// Returns the first line of what training said, without what is before the message.
+std::string error_of(const std::string& failure) {
+  constexpr std::string_view kError = "ddprun: error: ";
+  const auto begin = failure.find(kError);
+  if (begin == failure.npos) return last_line(failure);
+  const auto text = failure.substr(begin + kError.size());
+  return text.substr(0, text.find('\n'));
+}
+
+StepView view_of(StepsMade& made, int64_t step) {
+  StepView view{.record = std::move(made.records[step])};
+  for (auto& [number, record] : made.records)
+    if (number < step) view.before.push_back(std::move(record));
+  return view;
+}
+
+// Throws UserError unless all these samples are in the batch, and not the whole batch.
+void require_samples(const StepRecord& record, const std::vector<int64_t>& numbers) {
+  std::set<int64_t> samples;
+  for (const auto& part : record.parts)
+    for (const auto& sample : part.samples) samples.insert(sample.number);
+  for (const auto number : numbers) {
+    if (samples.erase(number) == 0)
+      throw UserError(log::text("--without ", number, ": the batch of step ", record.step,
+                                " has no such sample; without this option its samples are shown"));
   }
-  return plugins;
+  if (samples.empty()) throw UserError("--without: no sample of the batch is left");
 }
 
-// Returns what is not as it was in the run, for the reader of a difference: "; convnet.so is another build".
-std::string changes(const Replay& replay, const fs::path& again) {
+// Makes the step without some of its samples. Returns false if a signal has asked this process to end.
+bool add_without(StepView& view, const ReplayedRun& run, StepsToMake steps, const Arguments& arguments,
+                 const fs::path& folder) {
+  if (arguments.without.empty()) return true;
+  require_samples(view.record, arguments.without);
+  steps.last = arguments.step;
+  steps.record = {.steps = {arguments.step, arguments.step}, .without = arguments.without};
+  auto made = make_again(run, steps, folder);
+  if (made.stopped) return false;
+  if (!made.records.contains(arguments.step)) throw UserError(cannot_be_made(run, made, arguments.step));
+  view.left_out = arguments.without;
+  view.without = std::move(made.records[arguments.step]);
+  return true;
+}
+
+// Returns why bits are others, as far as that can be found out: what has changed since, then whether the steps have the
+// same bits each time that they are made.
+std::string reasons(const ReplayedRun& run, const Comparison& found, int64_t workers, const fs::path& folder) {
+  const auto now = run_facts(run.path, folder / "made/run");
+  auto then = run_facts(run.path);
+  std::erase_if(then["environment"], [&](const auto& fact) { return !now.at("environment").contains(fact.first); });
   std::string text;
-  const auto then = plugins_of(replay.run);
-  for (const auto& [file, digest] : plugins_of(again)) {
-    const auto before = then.find(file);
-    if (before != then.end() && before->second != digest) text += "; " + file + " is another build than the run's";
-  }
-  if (read_json_file(replay.run / "data.json") != read_json_file(again / "data.json"))
-    text += "; the data are others (data.json)";
-  return text;
+  for (const auto& line : differences(then, now)) text += paragraph("since the run, " + line, 2);
+  return text + paragraph(unsteadiness(run, found.same, found.other, workers, folder / "twice"), 2);
 }
 
 }  // namespace
 
 int replay(const Arguments& arguments) {
-  const auto replay = plan(arguments);
+  const auto run = replayed_run(arguments.target);
+  const auto steps = plan(run, arguments);
+  const fs::path page =
+      arguments.page.empty() ? log::text(run.experiment.name, "_step_", arguments.step, ".html") : arguments.page;
+  require_page(kStepPage, page);
+  std::optional<NewFile> out;
+  if (!arguments.out.empty()) out.emplace(arguments.out);
   const PrivateFolder folder;
-  train_again(replay, folder.path());
-  if (asked_to_end != 0) return kExitPreempted;
-  const auto again = read_digests(folder.path() / "run");
-  int64_t compared = 0, differs = 0;
-  for (const auto& [step, digest] : again) {
-    const auto then = replay.recorded.find(step);
-    if (then == replay.recorded.end() || step > replay.target) continue;
-    ++compared;
-    if (then->second != digest && differs == 0) differs = step;
+  auto made = make_again(run, steps, folder.path() / "made");
+  if (made.stopped) return kExitPreempted;
+  if (!made.records.contains(arguments.step)) throw UserError(cannot_be_made(run, made, arguments.step));
+  const auto found = comparison_of(run, steps, made);
+  if (out) {
+    write_recorded_steps({run.path.string(), run_facts(run.path, folder.path() / "made/run"), made.records},
+                         out->temporary());
+    out->keep();
   }
-  const auto head = log::text("replay: steps ", replay.first() + 1, " to ", replay.target, " from ", replay.from(),
-                              ", ", replay.workers, replay.workers == 1 ? " worker" : " workers", " (the run had ",
-                              replay.workers_then, "): ");
-  const auto others = changes(replay, folder.path() / "run");
-  if (compared == 0)
-    throw UserError(log::text("the steps cannot be made again: training ended before step ", replay.target, others));
-  if (differs == 0) {
-    std::cout << head << "the same bits in " << compared << " of " << compared << " digests\n";
-    return kExitDone;
-  }
-  std::cout << head << "other bits after step " << differs << ", the first of " << compared << " digests that differs"
-            << others << "\n";
-  return kExitFailed;
+  auto view = view_of(made, arguments.step);
+  if (!add_without(view, run, steps, arguments, folder.path() / "without")) return kExitPreempted;
+  const auto head = head_of(steps, found);
+  std::cout << wrapped(head, 0, 2) << "\n";
+  if (found.other > 0) std::cout << reasons(run, found, steps.workers, folder.path()) << std::flush;
+  if (!made.digests.contains(arguments.step))
+    std::cout << paragraph("in this step training ended: " + error_of(made.failure), 2);
+  std::cout << step_text(view);
+  write_step_page(run.path, view, head, page);
+  std::cout << "The page with the samples and all gradients: " << page.string() << "\n";
+  if (!arguments.out.empty()) std::cout << "The steps, for `ddprun diff`: " << arguments.out << "\n";
+  return found.other == 0 ? kExitDone : kExitFailed;
 }
 
 }  // namespace ddprun

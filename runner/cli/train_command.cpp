@@ -58,8 +58,9 @@ void require_range(const Arguments& arguments, const Experiment& experiment) {
                     ": a range test begins at step 0; to start from these weights, set pretrained.file");
 }
 
-constexpr auto kReplaced = std::to_array<std::string_view>(
-    {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile", "callbacks", "loggers"});
+constexpr auto kReplaced =
+    std::to_array<std::string_view>({"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile",
+                                     "record", "callbacks", "loggers"});
 
 // What a range test sets besides, and what it has no use for: its steps are the command's, and it evaluates nothing.
 constexpr auto kSet = std::to_array<std::string_view>(

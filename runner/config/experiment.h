@@ -273,6 +273,16 @@ struct ProfileConfig {
   bool shapes = false, memory = false;
 };
 
+// Which steps are recorded operator by operator (replay/step_record.h); none: no steps.
+struct RecordConfig {
+  struct Operator {
+    int64_t rank = -1, part = 0, number = -1;  // as the record has them; number -1: none
+  };
+  StepRange steps;
+  std::vector<int64_t> without = {};  // samples that the last of them does without
+  Operator kept = {};                 // whose results in the last of them are kept
+};
+
 struct LaunchConfig {
   int64_t workers = 0;  // per node; 0: auto, one per GPU (a single one with strategy dp), or one on the CPU
   Device device = Device::kAuto;
@@ -329,6 +339,7 @@ struct Experiment {
   PredictionsConfig predictions;
   HistogramsConfig histograms;
   ProfileConfig profile;
+  RecordConfig record;
   LaunchConfig launch;
   ResourcesConfig resources;
   std::filesystem::path run_dir;  // run.dir; empty: outputs/<name>/<time>

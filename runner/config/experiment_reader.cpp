@@ -100,6 +100,9 @@ constexpr std::array kSections = {
         "histograms", "distributions of weights and gradients for the loggers; none if absent"),
     optional_section<&E::profile, read_profile>(
         "profile", "which steps are traced for chrome://tracing or Perfetto, {steps: 10..20}; none if absent"),
+    optional_section<&E::record, read_record>(
+        "record",
+        "which steps are recorded operator by operator, {steps: 10..20}, as `ddprun replay` does; none if absent"),
     section<&E::launch, read_launch>("launch", "the workers of this machine"),
     section<&E::resources, read_resources>("resources", "what `ddprun submit` asks Slurm or Kubernetes for"),
     section<&E::run_dir, read_run_dir>("run", "where the results go"),

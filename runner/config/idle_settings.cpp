@@ -40,6 +40,9 @@ constexpr auto kIdle = std::to_array<Idle>({
     {"profile.steps",
      [](const Experiment& e) { return e.trainer.max_steps > 0 && e.profile.steps.first > e.trainer.max_steps; },
      "the run ends before them (trainer.max_steps)"},
+    {"record.steps",
+     [](const Experiment& e) { return e.trainer.max_steps > 0 && e.record.steps.first > e.trainer.max_steps; },
+     "the run ends before them (trainer.max_steps)"},
     {"launch.restart_seconds", [](const Experiment& e) { return e.launch.max_restarts == 0; },
      "nothing restarts with max_restarts 0"},
 });

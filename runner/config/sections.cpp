@@ -187,22 +187,47 @@ HistogramsConfig read_histograms(Options& options) {
   return histograms;
 }
 
+namespace {
+
+StepRange read_steps(Options& options, const char* fallback, int64_t most, std::string_view help) {
+  const auto text = options.get<std::string>("steps", fallback, help);
+  const auto steps = parse_steps(text);
+  if (!steps) {
+    options.reject("steps", "expected the first and the last step, such as 10..20, found \"" + text + "\"");
+    return {};
+  }
+  if (steps->last - steps->first >= most)
+    options.reject("steps", "expected at most " + std::to_string(most) + " steps, found " + text);
+  return *steps;
+}
+
+}  // namespace
+
 ProfileConfig read_profile(Options& options) {
   constexpr int64_t kMostSteps = 1000;  // a trace takes some 100 kB per step
   ProfileConfig profile;
-  const auto text = options.get<std::string>("steps", "10..20", "the first and the last step to trace");
-  if (const auto steps = parse_steps(text)) {
-    profile.steps = *steps;
-  } else {
-    options.reject("steps", "expected the first and the last step, such as 10..20, found \"" + text + "\"");
-  }
-  if (profile.steps.last - profile.steps.first >= kMostSteps)
-    options.reject("steps", "expected at most " + std::to_string(kMostSteps) + " steps, found " + text);
+  profile.steps = read_steps(options, "10..20", kMostSteps, "the first and the last step to trace");
   profile.ranks =
       options.get<int64_t>("ranks", profile.ranks, "how many ranks write a trace, from rank 0 on", {1, 1024});
   profile.shapes = options.get<bool>("shapes", profile.shapes, "also record the shapes of each operation's tensors");
   profile.memory = options.get<bool>("memory", profile.memory, "also record every allocation");
   return profile;
+}
+
+RecordConfig read_record(Options& options) {
+  constexpr int64_t kMostSteps = 1000;  // a record takes some 100 kB per step
+  RecordConfig record;
+  record.steps = read_steps(options, "10..20", kMostSteps, "the first and the last step to record");
+  record.without = options.get<std::vector<int64_t>>(
+      "without", {}, "samples, by their numbers in the training split, that the last of these steps does without");
+  const auto kept = options.get<std::vector<int64_t>>(
+      "operator", {}, "[rank, part, number] of the operator whose results in the last of these steps are kept");
+  if (kept.size() == 3) {
+    record.kept = {.rank = kept[0], .part = kept[1], .number = kept[2]};
+  } else if (!kept.empty()) {
+    options.reject("operator", "expected three numbers: [rank, part, number]");
+  }
+  return record;
 }
 
 }  // namespace ddprun

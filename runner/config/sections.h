@@ -19,6 +19,7 @@ CheckpointConfig read_checkpoint(Options& options);
 PredictionsConfig read_predictions(Options& options);
 HistogramsConfig read_histograms(Options& options);
 ProfileConfig read_profile(Options& options);
+RecordConfig read_record(Options& options);
 LaunchConfig read_launch(Options& options);
 ResourcesConfig read_resources(Options& options);
 std::filesystem::path read_run_dir(Options& options);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -81,22 +82,21 @@ std::string uri_of(const at::Tensor& pictures, int64_t row) {
   return "data:image/png;base64," + base64(encode_png(image_of(pictures, row)));
 }
 
-Json shown_group(const Dataset& dataset, const Group& group, uint64_t seed, int64_t views) {
-  const auto batch = CheckedSplit(dataset, Split::kTrain).get(group.numbers);
+// `epochs` are those in which training sees them.
+Json shown_pictures(const Dataset& dataset, const Batch& batch, uint64_t seed, const std::vector<int64_t>& epochs) {
   const auto stored = pictures_of(dataset, batch.input);
   std::vector<at::Tensor> seen;
-  for (int64_t epoch = 0; epoch < views; ++epoch)
+  for (const auto epoch : epochs)
     seen.push_back(pictures_of(dataset, augmented(dataset, batch, {.seed = seed, .epoch = epoch}).input));
   Json samples = Json::array();
-  for (size_t row = 0; row < group.numbers.size(); ++row) {
-    const auto at = static_cast<int64_t>(row);
-    Json sample{{"id", group.numbers[row]}, {"stored", uri_of(stored, at)}, {"views", Json::array()}};
+  for (int64_t at = 0; at < batch.size(); ++at) {
+    Json sample{{"id", batch.index[at].item<int64_t>()}, {"stored", uri_of(stored, at)}, {"views", Json::array()}};
     for (const auto& pictures : seen) {
       if (pictures.defined()) sample["views"].push_back(uri_of(pictures, at));
     }
     samples.push_back(std::move(sample));
   }
-  return {{"label", group.label}, {"samples", std::move(samples)}};
+  return samples;
 }
 
 std::string values_text(const at::Tensor& values) {
@@ -124,23 +124,27 @@ std::string symbols_text(const at::Tensor& symbols, const std::vector<std::strin
   return flat.numel() > kSymbols ? text + " ..." : text;
 }
 
-Json shown_rows(const Dataset& dataset, const DataSpec& spec, const std::vector<int64_t>& numbers) {
-  const auto batch = CheckedSplit(dataset, Split::kTrain).get(numbers);
+// Returns the class's name, or the values.
+std::string target_text(const DataSpec& spec, const at::Tensor& target, bool symbols) {
+  if (spec.classes > 0 && target.numel() == 1 && target.scalar_type() == at::kLong)
+    return class_names(spec, spec.classes).at(static_cast<size_t>(target.item<int64_t>()));
+  return symbols ? symbols_text(target, spec.class_names) : values_text(target);
+}
+
+Json shown_rows(const DataSpec& spec, const Batch& batch) {
   const bool symbols = batch.input.scalar_type() == at::kLong;
-  const auto text = [&](const at::Tensor& values) {
-    return symbols ? symbols_text(values, spec.class_names) : values_text(values);
-  };
   Json rows = Json::array();
   for (int64_t row = 0; row < batch.size(); ++row) {
-    const auto target = batch.target[row];
-    const bool is_class = spec.classes > 0 && target.numel() == 1 && target.scalar_type() == at::kLong;
-    rows.push_back(
-        {{"id", numbers[static_cast<size_t>(row)]},
-         {"values", text(batch.input[row])},
-         {"target",
-          is_class ? class_names(spec, spec.classes).at(static_cast<size_t>(target.item<int64_t>())) : text(target)}});
+    const auto input = batch.input[row];
+    rows.push_back({{"id", batch.index[row].item<int64_t>()},
+                    {"values", symbols ? symbols_text(input, spec.class_names) : values_text(input)},
+                    {"target", target_text(spec, batch.target[row], symbols)}});
   }
-  return {{"label", -1}, {"samples", std::move(rows)}};
+  return rows;
+}
+
+bool are_pictures(const Dataset& dataset, const Batch& batch) {
+  return batch.input.scalar_type() != at::kLong && pictures_of(dataset, batch.input).defined();
 }
 
 }  // namespace
@@ -149,16 +153,32 @@ Json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t se
   const auto& spec = survey.spec;
   auto order = epoch_order(seed, 0, dataset.size(Split::kTrain));
   order.resize(std::min<size_t>(order.size(), kRows));
-  const auto one = CheckedSplit(dataset, Split::kTrain).get(std::span(order).first(1));
-  if (one.input.scalar_type() == at::kLong || !pictures_of(dataset, one.input).defined())
-    return Json::array({shown_rows(dataset, spec, order)});
-  const auto views = survey.augmentation.changed > 0 ? kViews : 0;
+  const CheckedSplit split(dataset, Split::kTrain);
+  if (!are_pictures(dataset, split.get(std::span(order).first(1))))
+    return Json::array({{{"label", -1}, {"samples", shown_rows(spec, split.get(order))}}});
+  std::vector<int64_t> epochs(survey.augmentation.changed > 0 ? kViews : 0);
+  std::iota(epochs.begin(), epochs.end(), 0);
+  const auto views = std::ssize(epochs);
   const auto classes = std::clamp<int64_t>(spec.classes, 1, kMostGroups);
   const auto each = std::clamp<int64_t>(kMostPictures / (classes * (1 + views)), 1, views > 0 ? 6 : 12);
   Json shown = Json::array();
   for (const auto& group : groups_of(dataset, spec, seed, each))
-    shown.push_back(shown_group(dataset, group, seed, views));
+    shown.push_back(
+        {{"label", group.label}, {"samples", shown_pictures(dataset, split.get(group.numbers), seed, epochs)}});
   return shown;
+}
+
+Json shown_samples(const Dataset& dataset, const std::vector<int64_t>& numbers, uint64_t seed, int64_t epoch) {
+  if (numbers.empty()) return Json::array();
+  const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+  const auto batch = CheckedSplit(dataset, Split::kTrain).get(numbers);
+  if (!are_pictures(dataset, batch)) return shown_rows(spec, batch);
+  std::vector<int64_t> epochs;
+  if (survey_augmentation(dataset, seed).changed > 0) epochs.push_back(epoch);
+  auto samples = shown_pictures(dataset, batch, seed, epochs);
+  for (size_t row = 0; row < samples.size(); ++row)
+    samples[row]["target"] = target_text(spec, batch.target[static_cast<int64_t>(row)], false);
+  return samples;
 }
 
 }  // namespace ddprun

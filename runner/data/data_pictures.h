@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Renders training samples for the page of `ddprun data`: each as it is stored, and as training sees it in some epochs.
+// Renders training samples for pages: each as it is stored, and as training sees it in some epochs.
 #pragma once
 
 #include "data/data_text.h"
@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace ddprun {
 
@@ -14,5 +15,11 @@ namespace ddprun {
 // each class, with the samples that training comes to first, or one group without a label if there are no classes.
 // Samples that are not images are {"id", "values": "0.1, 0.5", "target": "0.3"}. `seed` is the experiment's.
 nlohmann::ordered_json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t seed);
+
+// Returns [{"id": 17, "target": "cat", "stored": "data:image/png...", "views": ["data:..."]}] of these samples in this
+// order: as they are stored and, where training changes any, as it sees them in `epoch`, counted from 0. Those that are
+// not images are {"id", "values", "target"}.
+nlohmann::ordered_json shown_samples(const Dataset& dataset, const std::vector<int64_t>& numbers, uint64_t seed,
+                                     int64_t epoch);
 
 }  // namespace ddprun

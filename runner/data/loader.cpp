@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/loader.h"
 
+#include "base/log.h"
 #include "data/sampling.h"
 #include "plugin_host/plugin_call.h"
 
@@ -76,8 +77,9 @@ StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
 
 TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed,
                          World world, c10::Device device, int64_t first_step,
-                         std::shared_ptr<const ImageBatcher> images)
+                         std::shared_ptr<const ImageBatcher> images, LeftOut left_out)
     : dataset_(std::move(dataset)),
+      left_out_(std::move(left_out)),
       plan_(step_plan(config, dataset_->size(Split::kTrain))),
       seed_(seed),
       epochs_(training_order(*dataset_, config, seed)),
@@ -116,23 +118,23 @@ Batch TrainLoader::finished(Batch batch, const AugmentKey& key, int64_t step) {
 }
 
 TrainBatch TrainLoader::load(int64_t step) {
-  const int64_t epoch = step / plan_.steps_per_epoch(), step_in_epoch = step % plan_.steps_per_epoch();
-  const auto whole = plan_.global_slice(step_in_epoch);
-  auto mine = plan_.rank_slice(step_in_epoch, world_.rank, world_.size);
+  const int64_t epoch = step / plan_.steps_per_epoch();
+  const auto samples = samples_of(step);
+  const Slice whole{0, std::ssize(samples)};
+  auto mine = plan_.rank_slice(whole, world_.rank, world_.size);
   const auto share = static_cast<double>(mine.size() * world_.size) / static_cast<double>(whole.size());
   if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
-  const auto order = order_of(epoch);
   TrainBatch item{.epoch = epoch,
                   .global_samples = whole.size(),
                   .weight = share,
                   .step = step,
                   .key = {.seed = seed_, .epoch = epoch}};
   if (plan_.shards() > 0) {
-    item.batch.index = tensor_of(std::span(*order).subspan(mine.begin, mine.size()));
-    load_shards(item, *order, step_in_epoch);
+    item.batch.index = tensor_of(std::span(samples).subspan(mine.begin, mine.size()));
+    load_shards(item, samples);
     return item;
   }
-  item.batch = load_batch(*order, whole, mine, item.key);
+  item.batch = load_batch(samples, mine, item.key);
   if (images_ && !mixing_.enabled() && images_->makes_of_requests(&item.key)) {
     item.images = images_;
     item.request = images_->request(item.batch.index, &item.key);
@@ -141,28 +143,42 @@ TrainBatch TrainLoader::load(int64_t step) {
 }
 
 // Loads each shard by itself, so that nothing of it depends on the others that this rank has.
-void TrainLoader::load_shards(TrainBatch& item, std::span<const int64_t> order, int64_t step_in_epoch) const {
-  const auto whole = plan_.global_slice(step_in_epoch);
+void TrainLoader::load_shards(TrainBatch& item, std::span<const int64_t> samples) const {
+  const Slice whole{0, std::ssize(samples)};
   const auto own = part_of(plan_.shards(), world_.rank, world_.size);
   const auto add = [&](int64_t number) {
-    const auto slice = plan_.shard_slice(step_in_epoch, number);
+    const auto slice = plan_.shard_slice(whole, number);
     if (slice.size() == 0) return;
     item.shards.push_back({.number = number,
-                           .batch = load_batch(order, whole, slice, item.key),
+                           .batch = load_batch(samples, slice, item.key),
                            .weight = static_cast<double>(slice.size()) / static_cast<double>(whole.size())});
   };
   for (auto number = own.begin; number < own.end; ++number) add(number);
   if (item.shards.empty()) add(0);
 }
 
-Batch TrainLoader::load_batch(std::span<const int64_t> order, Slice whole, Slice part, const AugmentKey& key) const {
-  const auto samples = order.subspan(part.begin, part.size());
-  std::vector<int64_t> numbers(samples.begin(), samples.end());
-  if (mixing_.enabled()) {  // the sample before the first, which it is mixed with
-    const int64_t before = part.begin > whole.begin ? part.begin - 1 : whole.end - 1;
-    numbers.insert(numbers.begin(), order[before]);
-  }
+// Loads a part of a step's samples.
+Batch TrainLoader::load_batch(std::span<const int64_t> samples, Slice part, const AugmentKey& key) const {
+  const auto own = samples.subspan(part.begin, part.size());
+  std::vector<int64_t> numbers(own.begin(), own.end());
+  if (mixing_.enabled())  // the sample before the first, which it is mixed with
+    numbers.insert(numbers.begin(), part.begin > 0 ? samples[part.begin - 1] : samples.back());
   return pinned(images_ ? made_ahead(*images_, numbers, &key) : split_.draw(numbers, key), device_);
+}
+
+// Returns the samples of all ranks in a step.
+std::vector<int64_t> TrainLoader::samples_of(int64_t step) {
+  const auto whole = plan_.global_slice(step % plan_.steps_per_epoch());
+  const auto order = order_of(step / plan_.steps_per_epoch());
+  std::vector<int64_t> samples(order->begin() + whole.begin, order->begin() + whole.end);
+  if (step != left_out_.step) return samples;
+  for (const auto sample : left_out_.samples) {
+    if (std::erase(samples, sample) == 0)
+      throw UserError(
+          log::text("sample ", sample, " is not in the batch of step ", step + 1, ", and cannot be left out"));
+  }
+  if (samples.empty()) throw UserError(log::text("no sample of step ", step + 1, " is left"));
+  return samples;
 }
 
 std::shared_ptr<const std::vector<int64_t>> TrainLoader::order_of(int64_t epoch) {

@@ -67,13 +67,21 @@ struct TrainBatch {
 // Returns how the experiment cuts an epoch of `samples` samples into steps.
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
+// Samples that one step does without, for `ddprun replay --without`.
+struct LeftOut {
+  int64_t step = -1;  // counted from 0 over all epochs; -1: none
+  std::vector<int64_t> samples = {};
+};
+
 // Endless training batches from `first_step` on, with steps counted over all epochs, for one consumer. `images`, those
 // of the training split, make the batches if given; otherwise the dataset's draw() and augment() do. Then
-// trainer.mixup and cutmix. Throws as training_order() does.
+// trainer.mixup and cutmix. Throws as training_order() does; next() throws UserError if a sample is to be left out that
+// is not in the step.
 class TrainLoader {
  public:
   TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
-              c10::Device device, int64_t first_step, std::shared_ptr<const ImageBatcher> images = nullptr);
+              c10::Device device, int64_t first_step, std::shared_ptr<const ImageBatcher> images = nullptr,
+              LeftOut left_out = {});
 
   int64_t steps_per_epoch() const { return plan_.steps_per_epoch(); }
   TrainBatch next() { return *next_unless({}); }
@@ -89,12 +97,14 @@ class TrainLoader {
 
  private:
   TrainBatch load(int64_t step);
-  void load_shards(TrainBatch& item, std::span<const int64_t> order, int64_t step_in_epoch) const;
-  Batch load_batch(std::span<const int64_t> order, Slice whole, Slice part, const AugmentKey& key) const;
+  std::vector<int64_t> samples_of(int64_t step);
+  void load_shards(TrainBatch& item, std::span<const int64_t> samples) const;
+  Batch load_batch(std::span<const int64_t> samples, Slice part, const AugmentKey& key) const;
   Batch finished(Batch batch, const AugmentKey& key, int64_t step);
   std::shared_ptr<const std::vector<int64_t>> order_of(int64_t epoch);
 
   std::shared_ptr<const Dataset> dataset_;
+  LeftOut left_out_;
   StepPlan plan_;
   uint64_t seed_;
   EpochOrder epochs_;

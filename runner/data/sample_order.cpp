@@ -78,13 +78,12 @@ Slice StepPlan::global_slice(int64_t step_in_epoch) const {
   return {begin, std::min(begin + global_batch_, samples_)};
 }
 
-Slice StepPlan::shard_slice(int64_t step_in_epoch, int64_t shard) const {
-  const auto whole = global_slice(step_in_epoch), part = part_of(whole.size(), shard, shards_);
+Slice StepPlan::shard_slice(Slice whole, int64_t shard) const {
+  const auto part = part_of(whole.size(), shard, shards_);
   return {whole.begin + part.begin, whole.begin + part.end};
 }
 
-Slice StepPlan::rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const {
-  const auto whole = global_slice(step_in_epoch);
+Slice StepPlan::rank_slice(Slice whole, int64_t rank, int64_t world) const {
   auto part = part_of(shards_ > 0 ? shards_ : whole.size(), rank, world);
   if (shards_ > 0)
     part = {part_of(whole.size(), part.begin, shards_).begin, part_of(whole.size(), part.end - 1, shards_).end};
@@ -94,10 +93,11 @@ Slice StepPlan::rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) c
 // The last micro-batch is the smallest, and the largest part has samples in each.
 int64_t StepPlan::smallest_part(int64_t step_in_epoch, int64_t world, int64_t micro_batch, bool together) const {
   if (shards_ > 0) world = shards_;
-  const auto parts = micro_batches_of(global_slice(step_in_epoch).size(), world, micro_batch);
+  const auto whole = global_slice(step_in_epoch);
+  const auto parts = micro_batches_of(whole.size(), world, micro_batch);
   int64_t smallest = global_batch_, sum = 0;
   for (int64_t rank = 0; rank < world; ++rank) {
-    const auto samples = part_of(rank_slice(step_in_epoch, rank, world).size(), parts - 1, parts).size();
+    const auto samples = part_of(rank_slice(whole, rank, world).size(), parts - 1, parts).size();
     if (samples > 0) smallest = std::min(smallest, samples);
     sum += samples;
   }

@@ -51,9 +51,9 @@ class StepPlan {
 
   int64_t steps_per_epoch() const { return steps_; }
   int64_t shards() const { return shards_; }
-  Slice global_slice(int64_t step_in_epoch) const;                             // part of the epoch's order
-  Slice shard_slice(int64_t step_in_epoch, int64_t shard) const;               // part of that; may be empty
-  Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // this rank's part of that; may be empty
+  Slice global_slice(int64_t step_in_epoch) const;                   // part of the epoch's order
+  Slice shard_slice(Slice whole, int64_t shard) const;               // part of that; may be empty
+  Slice rank_slice(Slice whole, int64_t rank, int64_t world) const;  // this rank's part of that; may be empty
 
   // Returns the fewest samples, at least 1, that one of `world` ranks computes at once in a step, or that all compute
   // `together`; with micro-batches of at most `micro_batch`, 0: none. No step has fewer than the last one. With shards,

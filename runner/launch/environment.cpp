@@ -131,8 +131,9 @@ Json describe_plugins(const std::vector<fs::path>& files) {
 bool changes_runs(const std::string& name) {
   const auto begins = [&](const char* prefix) { return name.starts_with(prefix); };
   return begins("DDPRUN_") || begins("OMP_") || begins("MKL_") || begins("NCCL_") || begins("GLOO_") ||
-         begins("TORCH_") || begins("SLURM_JOB_ID") || name == "CUDA_VISIBLE_DEVICES" || name == "LD_PRELOAD" ||
-         name == "MALLOC_CONF";
+         begins("TORCH_") || begins("ATEN_") || begins("ONEDNN_") || begins("DNNL_") || begins("CUBLAS_") ||
+         begins("SLURM_JOB_ID") || name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_TF32_OVERRIDE" ||
+         name == "LD_PRELOAD" || name == "MALLOC_CONF";
 }
 
 bool looks_secret(const std::string& name) {

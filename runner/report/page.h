@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page around the data: report.html, and that of `ddprun data`.
+// The page around the data: report.html, and those of `ddprun data` and `ddprun replay`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,16 +10,20 @@
 
 namespace ddprun {
 
-// Stands near the beginning of every report: a file without it is not ours.
-inline constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"ddprun report\">";
-
-// Marks a page of data in the same way.
-inline constexpr std::string_view kDataMark = "<meta name=\"generator\" content=\"ddprun data\">";
+// What a page shows. Its mark stands near the beginning of it: a file without that is not ours.
+struct PageKind {
+  std::string_view key;   // of what is shown, in the page's data
+  std::string_view name;  // for people
+  std::string_view mark;
+};
+inline constexpr PageKind kReportPage{"runs", "report", "<meta name=\"generator\" content=\"ddprun report\">"};
+inline constexpr PageKind kDataPage{"data", "page of data", "<meta name=\"generator\" content=\"ddprun data\">"};
+inline constexpr PageKind kStepPage{"step", "page of a step", "<meta name=\"generator\" content=\"ddprun replay\">"};
 
 // Returns one self-contained HTML file. No text of the data can end the element it stands in, and only our own scripts
 // run: the page allows them by their digests, and forbids every request.
 std::string render_page(const std::string& title, const nlohmann::ordered_json& data,
-                        std::string_view mark = kReportMark);
+                        const PageKind& kind = kReportPage);
 
 // Escapes text for HTML, in an element or in quotes.
 std::string escape_html(std::string_view text);

@@ -4,6 +4,7 @@
 #include "base/call_lines.h"
 #include "base/clock.h"
 #include "base/files_below.h"
+#include "base/log.h"
 #include "launch/rank_log.h"
 #include "report/config_lines.h"
 #include "report/curves.h"
@@ -40,13 +41,12 @@ bool has_mark(const fs::path& file, std::string_view mark) {
   return head.find(mark) != std::string::npos;
 }
 
-// `kind` is what the mark stands for.
-void require_ours(const fs::path& out, std::string_view mark, const char* kind) {
+void require_ours(const PageKind& kind, const fs::path& out) {
   std::error_code error;
   const auto status = fs::symlink_status(out, error);
-  if (!fs::exists(status) || (fs::is_regular_file(status) && has_mark(out, mark))) return;
-  throw UserError(out.string() + " exists and is not a " + kind +
-                  " of ddprun; it is not overwritten: choose another name with --out");
+  if (!fs::exists(status) || (fs::is_regular_file(status) && has_mark(out, kind.mark))) return;
+  throw UserError(log::text(out.string(), " exists and is not a ", kind.name,
+                            " of ddprun; it is not overwritten: choose another name"));
 }
 
 std::string title_of(const nlohmann::ordered_json& runs) {
@@ -59,7 +59,7 @@ std::string title_of(const nlohmann::ordered_json& runs) {
 void write_report(const fs::path& run_dir) { write_report({run_dir}, run_dir / "report.html"); }
 
 void write_report(const std::vector<fs::path>& run_dirs, const fs::path& out) {
-  require_ours(out, kReportMark, "report");
+  require_ours(kReportPage, out);
   const auto most_points = std::clamp<size_t>(kMostPointsTogether / run_dirs.size(), 300, kMostPoints);
   auto runs = nlohmann::ordered_json::array();
   for (const auto& run_dir : run_dirs) runs.push_back(recorded_run(run_dir, most_points));
@@ -69,16 +69,16 @@ void write_report(const std::vector<fs::path>& run_dirs, const fs::path& out) {
   replace_file(out, page);
 }
 
-void require_data_page(const fs::path& out) {
-  require_ours(out, kDataMark, "page of data");
+void require_page(const PageKind& kind, const fs::path& out) {
+  require_ours(kind, out);
   const auto folder = fs::absolute(out).parent_path();
-  if (!fs::is_directory(folder)) throw UserError("--out " + out.string() + ": there is no folder " + folder.string());
+  if (!fs::is_directory(folder)) throw UserError(out.string() + ": there is no folder " + folder.string());
 }
 
-void write_data_page(const std::string& title, nlohmann::ordered_json data, const fs::path& out) {
-  require_data_page(out);
+void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json shown, const fs::path& out) {
+  require_page(kind, out);
   const auto page = render_page(
-      title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"data", std::move(data)}}, kDataMark);
+      title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {kind.key, std::move(shown)}}, kind);
   replace_file(out, page);
 }
 

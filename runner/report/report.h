@@ -2,6 +2,8 @@
 // Writes report.html: one file that shows one run or compares several, in any browser and without a network.
 #pragma once
 
+#include "report/page.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
@@ -19,12 +21,13 @@ void write_report(const std::filesystem::path& run_dir);
 // Does the same for one run or several, into any file.
 void write_report(const std::vector<std::filesystem::path>& run_dirs, const std::filesystem::path& out);
 
-// Checks the target of a page of data: throws UserError if another file is there, or no folder for it.
-void require_data_page(const std::filesystem::path& out);
+// Checks the target of another page: throws UserError if a file of another kind is there, or no folder for it.
+void require_page(const PageKind& kind, const std::filesystem::path& out);
 
-// Writes a page of what `ddprun data` found, {"name": ...} as page/data.js shows it; `out` is checked as above, but for
-// pages of data.
-void write_data_page(const std::string& title, nlohmann::ordered_json data, const std::filesystem::path& out);
+// Writes what `ddprun data` or `ddprun replay` has found, as page/data.js or page/step.js shows it; `out` is checked as
+// above.
+void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json shown,
+                const std::filesystem::path& out);
 
 // Collects everything that the page shows of one run.
 

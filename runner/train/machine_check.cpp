@@ -30,17 +30,6 @@ namespace {
 constexpr std::array kVariables{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
                                 "MKL_ENABLE_INSTRUCTIONS"};
 
-// Returns "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0".
-std::string machine_of(const Context& context) {
-  const auto threads = at::get_num_threads();
-  auto text = log::text(processor_name(), ", ", at::get_cpu_capability(), ", ", threads,
-                        threads == 1 ? " thread" : " threads", ", LibTorch ", TORCH_VERSION);
-  if (context.backend) text = context.backend->description() + ", " + text;
-  for (const char* name : kVariables)
-    if (const char* value = std::getenv(name)) text += log::text(", ", name, "=", value);
-  return text;
-}
-
 // Returns numbers that are the same on every machine, since each is rounded once, and that keep activations of the size
 // of the inputs: up to 2 / sqrt(inputs of a neuron) for matrices and kernels, and 1 to 1.25 for scales and offsets.
 at::Tensor made_weights(at::IntArrayRef sizes) {
@@ -81,10 +70,20 @@ uint64_t digest_of_a_step(const Context& context, TrainStep& step) {
 
 }  // namespace
 
+std::string machine_text(const Context& context) {
+  const auto threads = at::get_num_threads();
+  auto text = log::text(processor_name(), ", ", at::get_cpu_capability(), ", ", threads,
+                        threads == 1 ? " thread" : " threads", ", LibTorch ", TORCH_VERSION);
+  if (context.backend) text = context.backend->description() + ", " + text;
+  for (const char* name : kVariables)
+    if (const char* value = std::getenv(name)) text += log::text(", ", name, "=", value);
+  return text;
+}
+
 void require_same_machines(const Context& context, TrainStep& step, TrainState& state) {
   const auto digest = digest_of_a_step(context, step);
   const auto digests = context.communicator.gather_texts(std::to_string(digest));
-  const auto machines = context.communicator.gather_texts(machine_of(context));
+  const auto machines = context.communicator.gather_texts(machine_text(context));
   std::string others;
   for (size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])

@@ -8,7 +8,12 @@
 #include "train/train_state.h"
 #include "train/train_step.h"
 
+#include <string>
+
 namespace ddprun {
+
+// Returns what decides the bits that this rank computes: "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0".
+std::string machine_text(const Context& context);
 
 // Compares the ranks, and them with the attempt that saved `state`; notes in it what rank 0 found. Throws UserError
 // that names each rank with other bits and its machine; warns if all are alike, but other than before. Leaves the model

@@ -227,7 +227,9 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
 }
 
 std::string NonfinitePolicy::advice(int64_t step) const {
-  return advice_for(context_.experiment.trainer) + " or check the data: the indices of the batch's samples are in " +
+  return advice_for(context_.experiment.trainer) + " or check the data: " +
+         log::text("`ddprun replay ", context_.run_dir.string(), " --step ", step,
+                   "` shows the batch's samples with their losses; their indices are in ") +
          event_file(context_.run_dir, step).string();
 }
 

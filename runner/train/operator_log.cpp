@@ -6,11 +6,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/record_function.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -18,10 +15,6 @@ namespace ddprun {
 namespace {
 
 constexpr size_t kMostShown = 160;  // characters of one entry in an error text
-
-// Returns a kind that LibTorch passes on into backward and uses for nothing. It is a constant up to 2.14, an object
-// since.
-auto kind() { return c10::DebugInfoKind::PRODUCER_INFO; }
 
 bool is_on(const c10::IValue& value, c10::Device device) {
   if (value.isTensor()) return value.toTensor().defined() && value.toTensor().device() == device;
@@ -92,13 +85,6 @@ bool waits(const at::RecordFunction& call, c10::Device device) {
   return !inputs.empty() && is_on(inputs[0], device);
 }
 
-struct Listener final : c10::DebugInfoBase {
-  std::vector<std::string>* entries = nullptr;
-  std::string* wait = nullptr;
-  c10::Device device = c10::kCPU;
-  std::mutex mutex;
-};
-
 // What an operator with the state of a dropout calls is not heard, for that depends on where the state lies.
 struct Unheard final : at::ObserverContext {
   Unheard() { ++depth; }
@@ -108,41 +94,6 @@ struct Unheard final : at::ObserverContext {
   static thread_local int depth;
 };
 thread_local int Unheard::depth = 0;
-
-std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
-  auto* listener = static_cast<Listener*>(c10::ThreadLocalDebugInfo::get(kind()));
-  if (!listener || !call.operator_name() || Unheard::depth > 0) return nullptr;  // a profiler's range has no name
-  const at::DisableRecordFunctionGuard unheard;
-  std::ostringstream text;
-  text.precision(17);
-  const auto inputs = call.inputs();
-  const auto schema = call.operator_schema();
-  const bool of_device = std::ranges::any_of(inputs, [&](const auto& input) { return is_on(input, listener->device); });
-  text << call.name() << "(";
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto* argument = schema && i < schema->arguments().size() ? &schema->arguments()[i] : nullptr;
-    text << (i == 0 ? "" : ", ");
-    if (argument && is_dropout_state(*argument)) {
-      text << argument->name();
-      continue;
-    }
-    tell(text, inputs[i], listener->device, use_of(argument, of_device));
-  }
-  text << ")";
-  const std::scoped_lock lock(listener->mutex);  // c10d also passes the listener on to its threads
-  listener->entries->push_back(text.str());
-  if (listener->wait->empty() && waits(call, listener->device)) *listener->wait = call.name();
-  if (schema && has_dropout_state(*schema)) return std::make_unique<Unheard>();
-  return nullptr;
-}
-
-std::shared_ptr<Listener> make_listener(std::vector<std::string>& entries, std::string& wait, c10::Device device) {
-  auto listener = std::make_shared<Listener>();
-  listener->entries = &entries;
-  listener->wait = &wait;
-  listener->device = device;
-  return listener;
-}
 
 // Shows the operator's name and what is around `place`, where it differs from another.
 std::string shortened(const std::string& text, size_t place) {
@@ -156,23 +107,29 @@ std::string shortened(const std::string& text, size_t place) {
 
 }  // namespace
 
-class OperatorLog::Listening::Guard {
- public:
-  explicit Guard(OperatorLog& log) : info_(kind(), make_listener(log.entries_, log.wait_, log.device_)) {
-    callback_ = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(on_call).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+std::unique_ptr<at::ObserverContext> OperatorLog::begun(const at::RecordFunction& call) {
+  if (!call.operator_name() || Unheard::depth > 0) return nullptr;  // a profiler's range has no name
+  std::ostringstream text;
+  text.precision(17);
+  const auto inputs = call.inputs();
+  const auto schema = call.operator_schema();
+  const bool of_device = std::ranges::any_of(inputs, [&](const auto& input) { return is_on(input, device_); });
+  text << call.name() << "(";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto* argument = schema && i < schema->arguments().size() ? &schema->arguments()[i] : nullptr;
+    text << (i == 0 ? "" : ", ");
+    if (argument && is_dropout_state(*argument)) {
+      text << argument->name();
+      continue;
+    }
+    tell(text, inputs[i], device_, use_of(argument, of_device));
   }
-  ~Guard() { at::removeCallback(callback_); }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  c10::DebugInfoGuard info_;
-  at::CallbackHandle callback_;
-};
-
-OperatorLog::Listening::Listening(OperatorLog* log) : guard_(log ? std::make_unique<Guard>(*log) : nullptr) {}
-OperatorLog::Listening::~Listening() = default;
+  text << ")";
+  entries_.push_back(text.str());
+  if (wait_.empty() && waits(call, device_)) wait_ = call.name();
+  if (schema && has_dropout_state(*schema)) return std::make_unique<Unheard>();
+  return nullptr;
+}
 
 std::string OperatorLog::difference(const OperatorLog& later) const {
   const auto& now = later.entries_;

@@ -4,32 +4,22 @@
 // does, such as an lr or a count of steps, would keep its old value.
 #pragma once
 
+#include "train/operator_listener.h"
+
 #include <c10/core/Device.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace ddprun {
 
-class OperatorLog {
+class OperatorLog final : public OperatorListener {
  public:
   // Logs work on `device`: if that is not the CPU, a number in a CPU tensor counts as the host's. Its value is told
   // where a kernel of the device reads it, and how often it was written where an operator writes it.
   explicit OperatorLog(c10::Device device) : device_(device) {}
 
-  // Adds the operators of its thread to the log while it lives, in backward passes too. Does nothing without a log.
-  class Listening {
-   public:
-    explicit Listening(OperatorLog* log);
-    ~Listening();
-    Listening(const Listening&) = delete;
-    Listening& operator=(const Listening&) = delete;
-
-   private:
-    class Guard;
-    std::unique_ptr<Guard> guard_;
-  };
+  std::unique_ptr<at::ObserverContext> begun(const at::RecordFunction& call) override;
 
   bool empty() const { return entries_.empty(); }
   const std::vector<std::string>& entries() const { return entries_; }

@@ -30,12 +30,13 @@ class ReplicaCheck {
   // Compares the ranks after this step, and returns the digest that they have. Throws ReplicasDiffer. Collective.
   uint64_t check(int64_t step);
 
- private:
   struct Named {
     std::vector<std::string> names;  // "conv1.weight", "conv1.weight/momentum of the optimizer"
     std::vector<at::Tensor> tensors;
   };
-  Named replicas() const;
+  Named replicas() const;  // what is compared
+
+ private:
   [[noreturn]] void refuse(int64_t step, const Named& replicas) const;
 
   const Context& context_;

@@ -209,6 +209,7 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
   if (graphs_.in_use() && !watched) set_lrs(step);
   const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
   const auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
+  recorder_ = nullptr;
   lr_.forget();
   scaler_.count();
   StepOutcome outcome(results, context_.device);
@@ -223,7 +224,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   const WithoutOthers without_others(*context_.model, mode.alone ? statistics_ : nullptr);
   const auto parts = split(batch);
   const auto shards = std::min(config_.shards, batch.global_samples);  // that have samples
-  const OperatorLog::Listening listening(mode.log);
+  const Listening listening(mode.log);
   const BufferGuard buffers(buffers_, skips());
   StepResults results;
   CountedMean counted(context_.communicator,
@@ -264,13 +265,17 @@ void TrainStep::forward_and_backward(const std::vector<Part>& parts, int64_t ste
     timer_.begin(StepPhase::kForward);
     buffers.before_part();
     if (part.shard >= 0) seed_shard(context_.experiment.seed, step, part.shard, context_.backend.get());
+    auto* const recorder = part.samples > 0 ? recorder_ : nullptr;
+    if (recorder) recorder->begin_part(part.batch, part.shard);
     const auto loss = forward(part, counted, sums);  // in autocast; weighted by its share, scaled
     timer_.begin(StepPhase::kBackward);
+    const Listening listening(recorder);
     if (part.last && !mode.alone) {
       reducer_->backward(loss, [this] { timer_.begin(StepPhase::kWait); });
     } else {
       reducer_->accumulate(loss);
     }
+    if (recorder) recorder->end_part();
     if (part.samples > 0) buffers.after_shard(part.shard);
   }
   buffers.end();
@@ -314,9 +319,11 @@ at::Tensor TrainStep::forward(const Part& part, CountedMean& counted, MetricSums
   Step step;
   {
     const auto autocast = context_.precision.autocast();
+    const Listening listening(part.samples > 0 ? recorder_ : nullptr);
     step = parallel_->step(batch, context_.objective);
   }
   require_loss(step.loss);
+  if (recorder_ && part.samples > 0) recorder_->begin_backward(step);
   mark_.set(step.loss);
   sums.add(step, part.samples);
   if (counts_.value_or(step.counted.defined()) != step.counted.defined()) only_some_count();
@@ -339,6 +346,7 @@ TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
   const auto all = gradients();
   Gradients result{.found_inf = scaler_.unscale(all)};
   if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
+  if (recorder_) recorder_->note_gradients(parameters_);
   result.checked = clip_.apply(all, sums, context_.is_rank_zero());
   if (const auto loss = sums.loss(); loss.defined()) result.checked.push_back(loss);
   if (skips() && !result.checked.empty()) result.skipped = not_finite(result.checked.front());

@@ -19,6 +19,7 @@
 #include "train/grad_scaler.h"
 #include "train/gradients.h"
 #include "train/lr_policy.h"
+#include "train/step_recorder.h"
 
 #include <functional>
 #include <memory>
@@ -70,6 +71,9 @@ class TrainStep {
   // optimizer, averages and buffers nor the position in the schedule. A watched step is computed operator by operator,
   // not from a graph; all ranks pass the same.
   StepOutcome run(const TrainBatch& batch, int64_t step, bool watched = false);
+
+  // Has the next run(), a watched one, recorded; `recorder` outlives it.
+  void record(StepRecorder& recorder) { recorder_ = &recorder; }
 
   // Shows the gradients of the next run(), a watched one, averaged over the ranks and before clipping.
   void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
@@ -152,6 +156,7 @@ class TrainStep {
   bool looked_for_unused_ = false;
   std::optional<bool> counts_;  // whether the model's steps say how many count, once there was one
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
+  StepRecorder* recorder_ = nullptr;                                  // of the step under way; null: it is not recorded
   std::optional<StepOutcome> last_;                                   // of the previous step, until it is counted
   int64_t skipped_ = 0;
   int64_t micro_batch_ = 0;

@@ -53,7 +53,8 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
       agreement_(context_.communicator, std::move(clock)),
       nonfinite_(context_, state_),
       replicas_(context_, step_.ema()),
-      digests_(context_.run_dir),
+      digests_(context_.run_dir, {context_.communicator.world().size, machine_text(context_)}),
+      recorder_(context_, replicas_),
       callbacks_(std::move(callbacks), context_.communicator),
       checkpoints_(context_, step_, callbacks_, [this] { enter("saving", Activity::kSaving); }),
       validator_(context_, plan_, state_, step_, log_,
@@ -179,7 +180,8 @@ const TrainBatch* Trainer::next_batch() {
   if (!loader_)
     loader_ = std::make_unique<TrainLoader>(context_.dataset, experiment_.trainer, experiment_.seed,
                                             context_.communicator.world(), context_.device, state_.step,
-                                            context_.images[static_cast<size_t>(Split::kTrain)]);
+                                            context_.images[static_cast<size_t>(Split::kTrain)],
+                                            LeftOut{experiment_.record.steps.last - 1, experiment_.record.without});
   const Stopwatch time;
   const auto give_up = [this] { return out_of_patience(); };
   next_ = loader_->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
@@ -229,12 +231,18 @@ void Trainer::train_step() try {
 
   on_activity(Activity::kComputing);
   at::Tensor loss;
-  if (nonfinite_.skips(state_.step + 1)) {
+  const bool skipped = nonfinite_.skips(state_.step + 1), recorded = !skipped && recorder_.covers(state_.step + 1);
+  if (skipped) {
     step_.skip(state_.step);
     ++state_.skipped;
   } else {
-    const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1);
+    const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1) || recorded;
+    if (recorded) {
+      recorder_.begin(state_.step + 1, batch);
+      step_.record(recorder_);
+    }
     auto outcome = step_.run(batch, state_.step, watched);
+    if (recorded) recorder_.end();
     if (!callbacks_.empty()) loss = outcome.mean_loss();
     nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, std::move(outcome)});
     state_.samples += batch.global_samples;
@@ -245,10 +253,9 @@ void Trainer::train_step() try {
   if (shards_) shards_->add(batch);
   timer_.begin(StepPhase::kLogging);
   const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
-  if (row_is_due && settle()) {
+  if ((row_is_due || recorded) && settle()) {
     compare_replicas();
-    log_.log_window();
-    watch_range_test();
+    if (row_is_due) log_row();
   }
   log_.end_step();
   timer_.begin(StepPhase::kOther);
@@ -257,6 +264,11 @@ void Trainer::train_step() try {
 } catch (const std::exception& error) {
   rethrow_with_advice(error, log::text("in step ", state_.step + 1),
                       advice_for_steps(experiment_.trainer, state_.micro_batch));
+}
+
+void Trainer::log_row() {
+  log_.log_window();
+  watch_range_test();
 }
 
 // Decides with all ranks: to stop, to save, that the time is over. Up to that decision, in which the host waits for the

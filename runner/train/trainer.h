@@ -7,11 +7,11 @@
 
 #include "data/loader.h"
 #include "metrics/profiler.h"
+#include "replay/digest_log.h"
 #include "train/agreement.h"
 #include "train/callbacks.h"
 #include "train/checkpointer.h"
 #include "train/context.h"
-#include "train/digest_log.h"
 #include "train/early_stopper.h"
 #include "train/freezing.h"
 #include "train/nonfinite_policy.h"
@@ -98,6 +98,7 @@ class Trainer {
   void finish_saving();
   void tell_of_other_threads(const std::string& path);
   void adopt_world();
+  void log_row();
   void watch_range_test();
   void test();
   void stop_early(const std::string& reason);
@@ -125,6 +126,7 @@ class Trainer {
   NonfinitePolicy nonfinite_;
   ReplicaCheck replicas_;
   DigestLog digests_;
+  StepRecorder recorder_;
   Callbacks callbacks_;
   Checkpointer checkpoints_;
   Validator validator_;

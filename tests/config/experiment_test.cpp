@@ -312,7 +312,7 @@ TEST(ExperimentKeys, ListsEverySectionWithHelp) {
     for (const auto& key : section.keys) EXPECT_FALSE(key.help.empty()) << section.name << "." << key.name;
   }
   EXPECT_THAT(names, ElementsAre("", "dataset", "trainer", "pretrained", "schedule", "early_stopping", "checkpoint",
-                                 "predictions", "histograms", "profile", "launch", "resources", "run"));
+                                 "predictions", "histograms", "profile", "record", "launch", "resources", "run"));
 }
 
 TEST(ExperimentKeys, GivesTypeDefaultAndRange) {

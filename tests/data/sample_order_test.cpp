@@ -84,7 +84,7 @@ TEST(StepPlan, RanksOfAStepTileTheGlobalBatchAtEveryWorldSize) {
     int64_t expected = 0;
     for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
       for (int64_t rank = 0; rank < world; ++rank) {
-        const auto slice = plan.rank_slice(step, rank, world);
+        const auto slice = plan.rank_slice(plan.global_slice(step), rank, world);
         EXPECT_EQ(slice.begin, expected);
         expected = slice.end;
       }
@@ -99,22 +99,24 @@ TEST(StepPlan, RanksShareOutWholeShards) {
     for (const int64_t step : {int64_t{0}, plan.steps_per_epoch() - 1}) {  // of 96 samples, and of 43
       for (int64_t rank = 0; rank < world; ++rank) {
         const auto own = part_of(8, rank, world);
-        EXPECT_EQ(plan.rank_slice(step, rank, world).begin, plan.shard_slice(step, own.begin).begin);
-        EXPECT_EQ(plan.rank_slice(step, rank, world).end, plan.shard_slice(step, own.end - 1).end);
+        EXPECT_EQ(plan.rank_slice(plan.global_slice(step), rank, world).begin,
+                  plan.shard_slice(plan.global_slice(step), own.begin).begin);
+        EXPECT_EQ(plan.rank_slice(plan.global_slice(step), rank, world).end,
+                  plan.shard_slice(plan.global_slice(step), own.end - 1).end);
       }
       EXPECT_EQ(plan.smallest_part(step, world, 0, false), step == 0 ? 12 : 5);
     }
   }
   const StepPlan few(13, 10, {}, /*shards=*/8);  // 3 samples in the last batch
-  EXPECT_EQ(few.rank_slice(1, 0, 2).size(), 3);
-  EXPECT_EQ(few.rank_slice(1, 1, 2).size(), 0);
+  EXPECT_EQ(few.rank_slice(few.global_slice(1), 0, 2).size(), 3);
+  EXPECT_EQ(few.rank_slice(few.global_slice(1), 1, 2).size(), 0);
 }
 
 TEST(StepPlan, ALastBatchSmallerThanTheWorldLeavesRanksEmpty) {
   const StepPlan plan(10, 9);
   EXPECT_EQ(plan.global_slice(1).size(), 1);
-  EXPECT_EQ(plan.rank_slice(1, 0, 3).size(), 1);
-  EXPECT_EQ(plan.rank_slice(1, 1, 3).size(), 0);
+  EXPECT_EQ(plan.rank_slice(plan.global_slice(1), 0, 3).size(), 1);
+  EXPECT_EQ(plan.rank_slice(plan.global_slice(1), 1, 3).size(), 0);
 }
 
 TEST(StepPlan, TheSmallestPartIsThatOfARankOrOfAllTogether) {

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -129,6 +130,13 @@ class Exported(CommandTest):
             self.assertNotIn("libpython", pathlib.Path(f"/proc/{pid}/maps").read_text())
         running.gate.open()
         self.assertEqual(running.wait(), 0, running.text())
+
+    def test_diff_names_the_line_of_python(self):
+        self.training("images")
+        first, second = self.run_of("first"), self.run_of("second", env={"ATEN_CPU_CAPABILITY": "default"})
+        compared = self.ddprun("diff", first, second, code=1).out()
+        self.assertRegex(re.sub(r"\n +", " ", compared), r"made again, they part in step \d+, the part of rank 0, operator \d+ of \d+: "
+                                                          r"aten::\w+.* at exported_networks.py:\d+")
 
     # The tool
 

@@ -92,7 +92,7 @@ TEST(Objective, ClassWeightsAreMadeOnce) {
   const auto weighted = objective("cross_entropy", with("class_weights", list({"1", "1", "3", "1"})));
   const auto operators = [](const Objective& objective) {
     OperatorLog log(at::kCPU);
-    const OperatorLog::Listening listening(&log);
+    const Listening listening(&log);
     objective.loss(kLogits(), kLabels());
     return log.entries().size();
   };

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 template <class Work>
 OperatorLog log_of(const Work& work, c10::Device device = at::kCPU) {
   OperatorLog log(device);
-  const OperatorLog::Listening listening(&log);
+  const Listening listening(&log);
   work();
   return log;
 }

@@ -98,7 +98,7 @@ TEST(ShardCheck, ComparesOtherSamplesInEachEpoch) {
     Experiment experiment;
     experiment.trainer.shuffle = false;
     const StepPlan plan{100, 100, {}};
-    const auto slice = plan.rank_slice(0, communicator.world().rank, communicator.world().size);
+    const auto slice = plan.rank_slice(plan.global_slice(0), communicator.world().rank, communicator.world().size);
     ShardCheck proof(communicator, {std::shared_ptr<const Dataset>(), &data}, plan, 0);
     int found = 0;
     for (int64_t epoch = 1; epoch <= 4; ++epoch) {

@@ -151,6 +151,7 @@ std::vector<IValue> Graph::run(std::vector<IValue> given, at::Device device) con
 }
 
 void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) const try {
+  RECORD_USER_SCOPE(node.place);  // for profiles, and for `ddprun replay`
   stack.clear();
   for (const auto& argument : node.arguments) stack.push_back(value_of(argument, frame));
   auto* recorded = frame.sizes.empty() ? nullptr : record(node, frame, stack);

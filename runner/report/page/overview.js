@@ -39,6 +39,15 @@ function originText(run) {
   return parts.length > 0 ? element('p', {}, parts.join(' \u00b7 ')) : null;
 }
 
+// Tells on how many workers a run has the same bits, and from where its steps can be made again.
+function sameBitsText(run) {
+  const shards = Number(known(run.config.values, 'trainer.shards', 0));
+  if (!(shards > 0)) return null;
+  const steps = run.checkpoints.map((checkpoint) => whole(checkpoint.step));
+  const from = steps.length > 0 ? `, from step ${steps.join(', ')} on at once` : '';
+  return element('p', {class: 'muted'}, `The same bits on 1 to ${whole(shards)} workers; replayable from the beginning${from}.`);
+}
+
 function speedText(rate) {
   return rate < 100 ? plain(rate) : whole(rate);
 }
@@ -126,6 +135,7 @@ function runHead(run) {
     element('h1', {}, run.name, ' ', element('small', {}, run.folder === run.name ? '' : run.folder), ' ',
       statusBadge(run.status)),
     originText(run),
+    sameBitsText(run),
     run.reason ? element('p', {class: run.status === 'failed' ? 'bad' : ''}, run.reason) : null,
     run.last_words.length > 0 ? element('pre', {}, run.last_words.join('\n')) : null,
     tiles(run),

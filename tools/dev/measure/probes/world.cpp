@@ -57,7 +57,7 @@ nlohmann::json probe_samples(int64_t ranks, int64_t samples) {
   const Stopwatch slicing;
   for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      const auto slice = plan.rank_slice(step, rank, ranks);
+      const auto slice = plan.rank_slice(plan.global_slice(step), rank, ranks);
       for (auto at = slice.begin; at < slice.end; ++at) {
         if (seen.at(static_cast<size_t>(order.at(static_cast<size_t>(at)))))
           throw std::logic_error("a sample came twice");

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What a run was made of, as far as it has recorded that: its experiment, where it ran, its data.
+#pragma once
+
+#include "replay/record_file.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// Leaves out what has no effect on results: names, times, folders. What is missing in the run's folder is missing here.
+// Where and of which data it was made is that of the run `made_again`, if its steps were.
+RunFacts run_facts(const std::filesystem::path& run_dir, const std::filesystem::path& made_again = {});
+
+// Returns a sentence without a period for each that differs: "experiment: optimizer.lr is 0.01 and 0.02".
+std::vector<std::string> differences(const RunFacts& first, const RunFacts& second);
+
+// Returns how `env` gives a program the run's variables that LibTorch's libraries compute by, and no others:
+// {"-u", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY=avx2"}. Empty if the run has not recorded its variables.
+std::vector<std::string> library_variables(const std::filesystem::path& run_dir);
+
+}  // namespace ddprun

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "cli/steps_again.h"
+
+#include "agent/checked_experiment.h"
+#include "agent/chosen_checkpoint.h"
+#include "base/log.h"
+#include "base/program.h"
+#include "cli/run_facts.h"
+#include "launch/worker_process.h"
+#include "report/run_state.h"
+
+#include <ddprun/error.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+volatile std::sig_atomic_t asked_to_end = 0;
+
+// Notes signals that would end this process and leave the training behind.
+void listen_for_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, [](int) { asked_to_end = 1; });
+}
+
+// Ends the program once it has made the steps, or we are asked to end, if it does not end before. Returns its exit
+// code.
+int end_after(pid_t child, const fs::path& run, int64_t last) {
+  constexpr int kBetweenLooksMs = 50;
+  for (bool told = false;;) {
+    if (const auto status = wait_until(child, std::chrono::steady_clock::now()))
+      return WIFEXITED(*status) ? WEXITSTATUS(*status) : kExitSignalBase + WTERMSIG(*status);
+    const auto made = told ? std::map<int64_t, RecordedDigest>() : read_digests(run);
+    const bool is_done = !made.empty() && made.rbegin()->first >= last;
+    if (!told && (is_done || asked_to_end != 0)) told = ::kill(child, SIGTERM) == 0;
+    ::poll(nullptr, 0, kBetweenLooksMs);
+  }
+}
+
+std::string list_text(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const auto number : numbers) text += (text.empty() ? "[" : ", ") + std::to_string(number);
+  return text + "]";
+}
+
+std::vector<std::string> command_for(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
+  std::vector<std::string> words{"env"};
+  std::ranges::copy(library_variables(run.path), std::back_inserter(words));
+  words.push_back(own_program().string());
+  words.push_back((run.path / "config.yaml").string());
+  words.push_back(log::text("launch.workers=", steps.workers));
+  words.emplace_back("++launch.nodes=1");
+  words.emplace_back("++loggers=[jsonl]");
+  words.push_back("++run.dir=" + folder.string());
+  words.push_back("++checkpoint.resume=" + (steps.checkpoint ? steps.checkpoint->path.string() : "never"));
+  if (steps.every_digest) words.push_back("trainer.log_every=1");
+  const auto& record = steps.record;
+  if (record.steps.last == 0) return words;
+  words.push_back(log::text("++record.steps=", record.steps.first, "..", record.steps.last));
+  if (!record.without.empty()) words.push_back("++record.without=" + list_text(record.without));
+  if (record.kept.number >= 0)
+    words.push_back("++record.operator=" + list_text({record.kept.rank, record.kept.part, record.kept.number}));
+  return words;
+}
+
+// Returns on how many workers the steps were made.
+int64_t workers_of(const ReplayedRun& run, const StepsToMake& steps) {
+  auto last = run.digests.lower_bound(steps.last);
+  if (last == run.digests.end() && !run.digests.empty()) --last;
+  const auto recorded = run.digests.empty() ? 0 : last->second.makers.workers;
+  const auto made = recorded > 0 ? recorded : std::max<int64_t>(1, read_run_state(run.path).workers);
+  if (run.experiment.trainer.shards > 0) return made;
+  for (auto one = run.digests.lower_bound(steps.first()); one != run.digests.end() && one->first < steps.last; ++one) {
+    const auto then = one->second.makers.workers;
+    if (then > 0 && then != made)
+      throw UserError(log::text("the steps from ", steps.from(), " to ", steps.last,
+                                " cannot be made again: the run had ", then, " workers up to step ", one->first, ", ",
+                                made, " at the end, and without trainer.shards the bits depend on their number"));
+  }
+  return made;
+}
+
+}  // namespace
+
+ReplayedRun replayed_run(const fs::path& folder) {
+  ReplayedRun run{.path = existing_run(folder)};
+  run.experiment = check_experiment({.experiment = run.path / "config.yaml", .frozen = true}).experiment;
+  run.digests = read_digests(run.path);
+  if (!run.experiment.record.without.empty())
+    throw UserError(run.path.string() +
+                    " has made a step without samples (record.without); replay the run that has all");
+  return run;
+}
+
+void require_made(const ReplayedRun& run, int64_t step) {
+  const auto status = read_run_state(run.path).status;
+  const bool is_whole = status == RunStatus::kCompleted || status == RunStatus::kStoppedEarly;
+  const auto last_digest = run.digests.empty() ? 0 : run.digests.rbegin()->first;
+  const auto last = is_whole ? last_digest : last_digest + run.experiment.trainer.log_every - 1;
+  if (step >= 1 && step <= last) return;
+  throw UserError(log::text("--step ", step, ": expected 1 to ", last, ", the last step that ", run.path.string(),
+                            is_whole ? " has made" : " can have made, by its last row of metrics"));
+}
+
+StepsToMake steps_to_make(const ReplayedRun& run, int64_t step, int64_t last, int64_t workers) {
+  StepsToMake steps{.last = last};
+  std::vector<CheckpointFlaw> flaws;
+  steps.checkpoint = newest_checkpoint(run.path, flaws, step - 1);
+  for (const auto& flaw : flaws) log::warn("skipped a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+  steps.workers_then = workers_of(run, steps);
+  steps.workers = workers > 0 ? workers : steps.workers_then;
+  if (steps.workers != steps.workers_then && run.experiment.trainer.shards == 0)
+    throw UserError(log::text("--workers ", workers, ": the run had ", steps.workers_then,
+                              ", and without trainer.shards the bits depend on their number; omit --workers"));
+  return steps;
+}
+
+StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
+  const auto again = folder / "run", log_file = folder / "log";
+  fs::create_directories(folder);
+  const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd output(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  listen_for_signals();
+  const auto child =
+      start_program(command_for(run, steps, again), {input.get(), output.get(), output.get()}, ProgramGroup::kOurs);
+  const int code = end_after(child, again, steps.last);
+  StepsMade made{.digests = read_digests(again), .stopped = asked_to_end != 0};
+  if (steps.record.steps.last > 0) made.records = read_records(again);
+  if (code == kExitDone || code == kExitPreempted) return made;
+  std::ifstream stream(log_file);
+  made.failure = log::text("training ended with ", code, ":\n", std::string(std::istreambuf_iterator(stream), {}));
+  return made;
+}
+
+std::string cannot_be_made(const ReplayedRun& run, const StepsMade& made, int64_t step) {
+  return log::text("the steps of ", run.path.string(), " cannot be made again: ",
+                   made.failure.empty() ? log::text("training ended before step ", step) : made.failure);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "replay/digest_log.h"
+
+#include "base/log.h"
+
+#include <ddprun/digest.h>
+#include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr auto kFile = "digests.jsonl";
+constexpr size_t kDigits = 16;
+
+std::string experiment_digest(const std::filesystem::path& run_dir) {
+  std::ifstream config(run_dir / "config.yaml");
+  Sha256 sha;
+  for (std::string line; std::getline(config, line);) {
+    line.resize(std::min(line.size(), line.find(" #")));
+    line.resize(line.find_last_not_of(' ') + 1);
+    line += "\n";
+    sha.update(line.data(), line.size());
+  }
+  return sha.hex().substr(0, kDigits);
+}
+
+}  // namespace
+
+std::string digest_text(uint64_t digest) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string text(kDigits, '0');
+  for (size_t i = kDigits; i-- > 0; digest >>= 4) text[i] = kHex[digest & 15];
+  return text;
+}
+
+uint64_t digest_from(std::string_view text) {
+  uint64_t digest = 0;
+  const auto* end = text.data() + text.size();
+  if (text.size() != kDigits || std::from_chars(text.data(), end, digest, 16).ptr != end)
+    throw std::invalid_argument("\"" + std::string(text) + "\" is no digest");
+  return digest;
+}
+
+DigestLog::DigestLog(std::filesystem::path run_dir, Makers makers)
+    : run_dir_(std::move(run_dir)), makers_(std::move(makers)) {
+  std::error_code error;
+  if (std::filesystem::is_directory(run_dir_, error)) held_.emplace(run_dir_);
+}
+
+void DigestLog::add(int64_t step, uint64_t digest) try {
+  if (failed_ || step == last_step_ || !held_ || !held_->is_there()) return;
+  nlohmann::ordered_json row{{"step", step}, {"digest", digest_text(digest)}};
+  if (!file_.is_open()) {
+    file_.open(run_dir_ / kFile);
+    row["workers"] = makers_.workers;
+    row["machine"] = makers_.machine;
+    row["experiment"] = experiment_digest(run_dir_);
+  }
+  file_.append_line(row.dump());
+  last_step_ = step;
+} catch (const UserError& error) {
+  failed_ = true;
+  log::warn(std::string(error.what()) + "; `ddprun replay` and `ddprun diff` cannot compare what comes now");
+}
+
+std::map<int64_t, RecordedDigest> read_digests(const std::filesystem::path& run_dir) {
+  std::map<int64_t, RecordedDigest> digests;
+  const auto path = run_dir / kFile;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return digests;
+  std::ifstream file(path);
+  if (!file) throw UserError(path.string() + " cannot be read");
+  Makers makers;
+  for (std::string line; std::getline(file, line);) try {
+      const auto row = nlohmann::json::parse(line);
+      const auto step = row.at("step").get<int64_t>();
+      const auto digest = digest_from(row.at("digest").get<std::string>());
+      if (row.contains("workers"))
+        makers = {row["workers"].get<int64_t>(), row.value("machine", ""), row.value("experiment", "")};
+      digests.erase(digests.lower_bound(step), digests.end());  // of an attempt before
+      digests[step] = {digest, makers};
+    } catch (const std::exception&) {
+      continue;
+    }
+  return digests;
+}
+
+}  // namespace ddprun

@@ -202,7 +202,7 @@ void StepRecorder::end_part() { record_.parts.push_back(std::exchange(part_, {})
 std::unique_ptr<at::ObserverContext> StepRecorder::begun(const at::RecordFunction& call) {
   const std::string_view name = call.name();
   if (call.scope() == at::RecordScope::USER_SCOPE)
-    return is_line(name) ? std::make_unique<Line>(std::string(name)) : nullptr;
+    return is_line(name) ? std::make_unique<Line>(std::string(name.substr(name.rfind('/') + 1))) : nullptr;
   if (call.scope() == at::RecordScope::BACKWARD_FUNCTION) {
     if (name.starts_with("autograd::engine") || name.find("AccumulateGrad") != name.npos) return nullptr;
     const auto of = forward_of_.find(call.seqNr());

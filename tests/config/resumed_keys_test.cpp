@@ -68,6 +68,7 @@ const std::map<std::string, std::set<std::string>> kObeyed{
     {"predictions", {"num_batches_to_log", "log_images_per_batch"}},
     {"histograms", {"every", "bins"}},
     {"profile", {"steps", "ranks", "shapes", "memory"}},
+    {"record", {"steps", "without", "operator"}},
     {"launch",
      {"workers", "device", "backend", "threads", "timeout_seconds", "hang_seconds", "max_restarts", "restart_seconds",
       "grace_seconds", "end_margin_seconds", "requeue", "nodes", "join_seconds", "node_timeout_seconds", "address",

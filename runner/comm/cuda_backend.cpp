@@ -93,7 +93,7 @@ class CudaBackend final : public DeviceBackend {
   void synchronize() override { c10::cuda::device_synchronize(); }
   std::unique_ptr<DeviceTimer> make_timer() const override { return std::make_unique<CudaTimer>(); }
 
-  std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) override {
+  std::unique_ptr<DeviceGraph> capture(const GraphWork& work) override {
     auto pool = graph_pool_.lock();
     if (!pool) graph_pool_ = pool = std::make_shared<c10::MempoolId_t>(at::cuda::graph_pool_handle());
     return capture_cuda_graph(work, std::move(pool));

@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/headeronly/version.h>
 
+#include <deque>
 #include <stdexcept>
 #include <utility>
 
@@ -56,38 +57,50 @@ class Recording final : public at::cuda::CUDAGraph {
 
 class CudaGraph final : public DeviceGraph {
  public:
-  CudaGraph(const std::function<std::vector<at::Tensor>()>& work, std::shared_ptr<const c10::MempoolId_t> pool)
-      : pool_(std::move(pool)) {
+  CudaGraph(const GraphWork& work, std::shared_ptr<const c10::MempoolId_t> pool) : pool_(std::move(pool)) {
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();  // the pool's memory is its own: what steps outside it kept is free
                                                     // now
     try {
-      // Other threads load batches meanwhile, and are free to allocate page-locked memory.
-      graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
-      results_ = work();
-      const bool intact = at::cuda::currentStreamCaptureStatus() == at::cuda::CaptureStatus::Active;
-      if (!intact) throw std::runtime_error("something in it cannot be part of a CUDA graph");
-      graph_.capture_end();  // also fails if work on another stream has not rejoined this one
+      begin_part();
+      results_ = work([this] {
+        end_part();
+        begin_part();
+      });
+      end_part();
     } catch (...) {
       results_.clear();
-      graph_.abandon();
+      parts_.back().abandon();
       throw;
     }
   }
 
-  void replay() override { graph_.replay(); }
+  void replay(const std::function<void(int64_t part)>& before_part) override {
+    for (int64_t number = 0; auto& part : parts_) {
+      if (before_part) before_part(number++);
+      part.replay();
+    }
+  }
   const std::vector<at::Tensor>& results() const override { return results_; }
 
  private:
-  std::shared_ptr<const c10::MempoolId_t> pool_;  // must outlive the graph
-  Recording graph_;
+  // Other threads load batches meanwhile, and are free to allocate page-locked memory.
+  void begin_part() { parts_.emplace_back().capture_begin(*pool_, cudaStreamCaptureModeThreadLocal); }
+
+  void end_part() {
+    const bool intact = at::cuda::currentStreamCaptureStatus() == at::cuda::CaptureStatus::Active;
+    if (!intact) throw std::runtime_error("something in it cannot be part of a CUDA graph");
+    parts_.back().capture_end();  // also fails if work on another stream has not rejoined this one
+  }
+
+  std::shared_ptr<const c10::MempoolId_t> pool_;  // must outlive the graphs
+  std::deque<Recording> parts_;                   // they stay in place
   std::vector<at::Tensor> results_;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceGraph> capture_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
-                                                std::shared_ptr<const c10::MempoolId_t> pool) {
+std::unique_ptr<DeviceGraph> capture_cuda_graph(const GraphWork& work, std::shared_ptr<const c10::MempoolId_t> pool) {
   return std::make_unique<CudaGraph>(work, std::move(pool));
 }
 

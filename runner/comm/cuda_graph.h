@@ -11,11 +11,11 @@
 
 namespace ddprun {
 
-// Captures what `work` submits to the current stream, which must not be the default one. The graph's memory comes from
-// `pool`, which belongs to all graphs that hold it: none may rely on another leaving its memory alone. Each replay
-// advances the random numbers of the current GPU's default generator as if the work were done.
-std::unique_ptr<DeviceGraph> capture_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
-                                                std::shared_ptr<const c10::MempoolId_t> pool);
+// Captures what `work` submits to the current stream, which must not be the default one: each of its parts as a graph
+// of its own, since all of a graph draws from one seed. The graphs' memory comes from `pool`, which belongs to all that
+// hold it: no work may rely on another leaving its memory alone. Each replay advances the random numbers of the current
+// GPU's default generator as if the work were done.
+std::unique_ptr<DeviceGraph> capture_cuda_graph(const GraphWork& work, std::shared_ptr<const c10::MempoolId_t> pool);
 
 // Times work on the current stream by events, which it reuses.
 class CudaTimer final : public DeviceTimer {

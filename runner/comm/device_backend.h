@@ -48,12 +48,17 @@ class DeviceTimer {
   virtual std::vector<double> take() = 0;
 };
 
+// Work to be captured, of one part or of several: it calls `next_part` between them.
+using GraphWork = std::function<std::vector<at::Tensor>(const std::function<void()>& next_part)>;
+
 // GPU work that was captured once.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 
-  virtual void replay() = 0;  // enqueues it once more; does not wait
+  // Enqueues it once more; does not wait. Calls `before_part` on the host before each part, with its number: what it
+  // gives the default generator is what the part draws from.
+  virtual void replay(const std::function<void(int64_t part)>& before_part = nullptr) = 0;
 
   // Returns what the work returned, after a replay: the same memory each time.
   virtual const std::vector<at::Tensor>& results() const = 0;
@@ -97,7 +102,7 @@ class DeviceBackend {
   // Captures what `work` gives to the GPU, without running it. All tensors that it reads or writes must stay where they
   // are. Throws if it cannot be captured, because it waits for the GPU or throws itself; then, too, the GPU has done
   // nothing.
-  virtual std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) = 0;
+  virtual std::unique_ptr<DeviceGraph> capture(const GraphWork& work) = 0;
 
   virtual DeviceUsage usage() = 0;
   virtual void release_memory() = 0;  // returns what the allocator caches to the device

@@ -28,7 +28,8 @@ void add_to(Gradients& to, const Gradients& from) {
   if (!sums.empty()) at::_foreach_add_(sums, added);
 }
 
-// Returns memory of at least so many elements, which it keeps in `space`.
+// Returns memory of at least so many elements, which it keeps in `space`. A whole batch needs the most, so that what a
+// captured step of it knows is not replaced.
 at::Tensor room(at::Tensor& space, int64_t elements, const at::Tensor& like) {
   const bool fits = space.defined() && space.numel() >= elements && space.scalar_type() == like.scalar_type();
   if (!fits) space = at::empty({elements}, like.options());

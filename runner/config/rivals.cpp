@@ -17,7 +17,6 @@ bool is_written(const Value& value) { return !value.is_null(); }
 bool is_above_zero(const Value& value) { return std::strtod(value.text().c_str(), nullptr) > 0; }
 bool is_true(const Value& value) { return !value.text().empty() && (value.text()[0] | 0x20) == 't'; }
 bool is_false(const Value& value) { return !value.text().empty() && (value.text()[0] | 0x20) == 'f'; }
-bool is_on(const Value& value) { return value.text() == "on"; }
 bool is_dp(const Value& value) { return value.text() == "dp"; }
 bool is_another_than_none(const Value& value) { return value.text() != "none"; }
 bool is_another_than_all(const Value& value) { return value.text() != "all"; }
@@ -51,7 +50,6 @@ constexpr auto kRivals = std::to_array<std::pair<Setting, Setting>>({
     {{"trainer.shards", is_above_zero}, {"trainer.gradient_compression", is_another_than_none}},
     {{"trainer.shards", is_above_zero}, {"trainer.static_graph", is_true}},
     {{"trainer.shards", is_above_zero}, {"trainer.batch_per_worker", is_above_zero}},
-    {{"trainer.shards", is_above_zero}, {"trainer.cuda_graph", is_on}},
     {{"trainer.shards", is_above_zero}, {"trainer.deterministic", is_false}},
     {{"resources.cpus_per_node", is_above_zero}, {"resources.cpus_per_worker", is_above_zero}},
     {{"resources.nodes", is_above_zero}, {"launch.nodes", is_one_number_of_nodes}},

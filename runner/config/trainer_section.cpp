@@ -156,8 +156,6 @@ void refuse_with_shards(Options& options, const TrainerConfig& trainer) {
   refuse("static_graph", trainer.static_graph, "it expects each parameter's gradient once in a step; set it to false");
   refuse("batch_per_worker", trainer.batch_per_worker > 0,
          "the global batch would depend on the number of workers; set global_batch");
-  refuse("cuda_graph", trainer.cuda_graph == CudaGraphMode::kOn,
-         "a captured step draws one stream of random numbers, not each shard's; set it to auto or off");
   refuse("deterministic", options.has("deterministic") && !trainer.deterministic,
          "they need deterministic kernels; remove the key");
   if (trainer.batch_per_worker == 0 && trainer.shards > trainer.global_batch)

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -67,7 +68,14 @@ Batch TrainBatch::made() const {
 
 std::vector<std::pair<std::string, at::Tensor>> TrainBatch::tensors() const {
   if (images) return {{"request", request}};
-  return batch.tensors();
+  auto all = batch.tensors();
+  for (const auto& shard : shards) std::ranges::move(shard.batch.tensors(), std::back_inserter(all));
+  return all;
+}
+
+void TrainBatch::replace_tensors(const std::function<at::Tensor(const at::Tensor&)>& by) {
+  batch.replace_tensors(by);
+  for (auto& shard : shards) shard.batch.replace_tensors(by);
 }
 
 StepPlan step_plan(const TrainerConfig& config, int64_t samples) {

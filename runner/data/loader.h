@@ -62,6 +62,9 @@ struct TrainBatch {
 
   // Returns what the step reads, with names: the batch's tensors, or the request.
   std::vector<std::pair<std::string, at::Tensor>> tensors() const;
+
+  // Replaces the batch's tensors, and those of the shards.
+  void replace_tensors(const std::function<at::Tensor(const at::Tensor&)>& by);
 };
 
 // Returns how the experiment cuts an epoch of `samples` samples into steps.

@@ -18,11 +18,19 @@ namespace {
 // Starting may take long: it is a hang only where another rank has given up waiting for it.
 bool is_starting(const Stall& still) { return still.activity == Activity::kStarting; }
 
+// Nobody knows what it is doing, and it came to its place long after the one that has stood still for `longest`
+// seconds: it may wait for a GPU, where that one is missing.
+bool came_late(const Stall& still, double longest) {
+  constexpr double kLate = 0.75;
+  return still.doing.empty() && still.seconds < kLate * longest;
+}
+
 // The smallest place is the rank that keeps the others waiting: at the same place, one that does not wait itself or
 // that somebody has stopped.
-auto place(const Stall& still) {
+auto place(const Stall& still, double longest) {
   const bool stopped = still.state == 'T' || still.state == 't';
-  return std::tuple(still.step, still.activity, still.waits, !stopped);
+  const bool waits = still.waits || (!stopped && came_late(still, longest));
+  return std::tuple(still.step, still.activity, waits, !stopped);
 }
 
 std::string describe_place(const Stall& still) {
@@ -51,13 +59,15 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
     if (may_stall && !worker.failure) still.push_back(&worker);
   }
   if (still.empty()) return std::nullopt;
-  const auto by_place = [](const WorkerEnd* a, const WorkerEnd* b) { return place(*a->stall) < place(*b->stall); };
-  const auto* last = *std::ranges::min_element(still, by_place);
-  const auto* first = *std::ranges::max_element(still, by_place);
+  double longest = 0;
+  for (const auto* worker : still) longest = std::max(longest, worker->stall->seconds);
+  const auto place_of = [longest](const WorkerEnd* worker) { return place(*worker->stall, longest); };
+  const auto [least, most] = std::ranges::minmax_element(still, {}, place_of);
+  const auto *last = *least, *first = *most;
   std::ostringstream text;
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.0f s", last->stall->seconds);
-  const bool all_equal = place(*last->stall) == place(*first->stall);
+  const bool all_equal = place_of(last) == place_of(first);
+  std::snprintf(seconds, sizeof seconds, "%.0f s", all_equal ? longest : last->stall->seconds);
   if (all_equal && still.size() > 1) {
     text << "all ranks have stalled for " << seconds << " at " << describe_place(*last->stall)
          << ": the network between them, or a device";

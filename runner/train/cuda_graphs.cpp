@@ -10,6 +10,7 @@
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -22,13 +23,24 @@ constexpr size_t kMostKinds = 32;  // that are tracked; further ones are too rar
 
 at::Tensor host_numbers() { return at::globalContext().defaultGenerator(at::kCPU).get_state(); }
 
-// Detects whether the step draws numbers from the host's generator; it has done so once by then.
+// Detects whether the step draws numbers from the host's generator, or its last shard, which seeds it; it has done so
+// once by then.
 class HostDraws {
  public:
   explicit HostDraws(c10::Device device) : before_(device.is_cuda() ? host_numbers() : at::Tensor()) {}
-  bool seen() const { return before_.defined() && !at::equal(before_, host_numbers()); }
+
+  bool seen() const {
+    if (!before_.defined()) return false;
+    const auto now = host_numbers();
+    return !at::equal(before_, now) && !at::equal(as_seeded(), now);
+  }
 
  private:
+  static at::Tensor as_seeded() {
+    const auto seed = at::globalContext().defaultGenerator(at::kCPU).current_seed();
+    return at::make_generator<at::CPUGeneratorImpl>(seed).get_state();
+  }
+
   at::Tensor before_;
 };
 
@@ -149,7 +161,7 @@ void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& com
   timer_.begin(StepPhase::kOther);
   kind.batch = batch;
   kind.batch.batch.index.reset();
-  kind.batch.batch.replace_tensors([](const at::Tensor& tensor) { return at::empty_like(tensor); });
+  kind.batch.replace_tensors([](const at::Tensor& tensor) { return at::empty_like(tensor); });
   if (batch.images)
     kind.batch.request = at::empty(batch.request.sizes(), batch.request.options().device(context_.device));
   const auto reason = capture_alike(kind, compute);
@@ -193,11 +205,11 @@ bool CudaGraphs::any() const {
   return std::ranges::any_of(kinds_, [](const Kind& kind) { return kind.graph != nullptr; });
 }
 
-std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Compute& compute, bool alone) const {
-  return [&kind, compute, alone, &timer = timer_, device = context_.device] {
+GraphWork CudaGraphs::work(Kind& kind, const Compute& compute, bool alone) const {
+  return [&kind, compute, alone, &timer = timer_, device = context_.device](const std::function<void()>& next_part) {
     const StepTimer::Muted muted(timer);
     OperatorLog log(device);
-    const auto results = compute(kind.batch, {.alone = alone, .log = &log});
+    const auto results = compute(kind.batch, {.alone = alone, .log = &log, .next_shard = next_part});
     const auto change = alone ? "" : kind.log.difference(log);
     if (!change.empty()) throw std::runtime_error("a step's operators change from step to step: " + change);
     return std::vector{results.numbers};
@@ -210,7 +222,11 @@ StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].second.defined()) places[i].second.copy_(tensors[i].second, /*non_blocking=*/true);
   }
-  kind.graph->replay();
+  kind.graph->replay([&](int64_t part) {
+    if (!batch.shards.empty())
+      seed_shard(context_.experiment.seed, batch.step, batch.shards[static_cast<size_t>(part)].number,
+                 context_.backend.get());
+  });
   ++replayed_;
   return {.sums = kind.pattern.sums, .numbers = kind.graph->results().front(), .checked = kind.pattern.checked};
 }

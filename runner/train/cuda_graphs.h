@@ -5,7 +5,8 @@
 // A kind of batch is captured after kWarmUp ordinary steps: by then LibTorch has chosen its kernels, lasting memory is
 // allocated, and c10d's reducer has finished observing. A step that cannot be captured, or whose operators change from
 // step to step, never is; the reason is reported once. All ranks capture and replay the same steps, as NCCL requires:
-// an objection of one counts for all. Used from the training thread.
+// an objection of one counts for all. With trainer.shards each shard of a step is a graph of its own, since each has
+// its own seed. Used from the training thread.
 #pragma once
 
 #include "data/loader.h"
@@ -37,6 +38,8 @@ struct StepMode {
   bool backward_only = false;  // up to the gradients, which are discarded
   OperatorLog* log = nullptr;  // records the step's operators; may be null
   bool* applied = nullptr;     // set before the weights change; may be null
+  // Called between the shards of a step that is captured, and then they are not seeded; null: they are.
+  std::function<void()> next_shard = nullptr;
 };
 
 class CudaGraphs {
@@ -88,10 +91,7 @@ class CudaGraphs {
     std::unique_ptr<DeviceGraph> graph;
   };
 
-  CudaGraphMode wanted() const {
-    const auto& trainer = context_.experiment.trainer;
-    return trainer.shards > 0 ? CudaGraphMode::kOff : trainer.cuda_graph;
-  }
+  CudaGraphMode wanted() const { return context_.experiment.trainer.cuda_graph; }
   static Forms forms_of(const TrainBatch& batch);
   static std::string difference(const Forms& before, const Forms& now);
   Kind* kind_of(const TrainBatch& batch);
@@ -102,7 +102,7 @@ class CudaGraphs {
   void capture(Kind& kind, const TrainBatch& batch, const Compute& compute);
   std::string capture_alike(Kind& kind, const Compute& compute);
   std::string memory_problem(int64_t reserved_before);
-  std::function<std::vector<at::Tensor>()> work(Kind& kind, const Compute& compute, bool alone) const;
+  GraphWork work(Kind& kind, const Compute& compute, bool alone) const;
   StepResults replay(Kind& kind, const TrainBatch& batch);
   std::string agreed(const std::string& mine);
   void tell(const std::string& text) const;

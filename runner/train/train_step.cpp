@@ -264,7 +264,7 @@ void TrainStep::forward_and_backward(const std::vector<Part>& parts, int64_t ste
   for (const auto& part : parts) {
     timer_.begin(StepPhase::kForward);
     buffers.before_part();
-    if (part.shard >= 0) seed_shard(context_.experiment.seed, step, part.shard, context_.backend.get());
+    begin_part(part, step, mode);
     auto* const recorder = part.samples > 0 ? recorder_ : nullptr;
     if (recorder) recorder->begin_part(part.batch, part.shard);
     const auto loss = forward(part, counted, sums);  // in autocast; weighted by its share, scaled
@@ -281,6 +281,13 @@ void TrainStep::forward_and_backward(const std::vector<Part>& parts, int64_t ste
   buffers.end();
 }
 
+// Seeds a shard or, in a step that is captured, begins the graph that is seeded before its replay.
+void TrainStep::begin_part(const Part& part, int64_t step, const StepMode& mode) {
+  if (part.shard < 0) return;
+  if (!mode.next_shard) return seed_shard(context_.experiment.seed, step, part.shard, context_.backend.get());
+  if (!part.first) mode.next_shard();
+}
+
 std::vector<TrainStep::Part> TrainStep::split(const TrainBatch& batch) const {
   if (batch.shards.empty()) return micro_batches(batch);
   std::vector<Part> parts;
@@ -289,6 +296,7 @@ std::vector<TrainStep::Part> TrainStep::split(const TrainBatch& batch) const {
                      .weight = shard.weight,
                      .samples = batch.weight > 0 ? shard.batch.size() : 0,
                      .shard = shard.number,
+                     .first = &shard == &batch.shards.front(),
                      .last = &shard == &batch.shards.back()});
   }
   return parts;
@@ -307,6 +315,7 @@ std::vector<TrainStep::Part> TrainStep::micro_batches(const TrainBatch& batch) c
     parts.push_back({.batch = part_of_batch(made, slice.size() > 0 ? slice : Slice{0, 1}),
                      .weight = batch.weight * share,
                      .samples = slice.size(),
+                     .first = i == 0,
                      .last = i + 1 == count});
   }
   return parts;

@@ -112,7 +112,7 @@ class TrainStep {
     double weight = 1;    // of its mean loss in the mean over ranks, or over the shards, if all of it counts
     int64_t samples = 0;  // samples that count; 0 if the batch is borrowed
     int64_t shard = -1;   // its number in the global batch; -1: it is none
-    bool last = true;
+    bool first = true, last = true;
   };
   // The gradients after the exchange: unscaled, checked, clipped.
   struct Gradients {
@@ -127,6 +127,7 @@ class TrainStep {
   std::vector<Part> micro_batches(const TrainBatch& batch) const;
   void forward_and_backward(const std::vector<Part>& parts, int64_t step, const StepMode& mode, CountedMean& counted,
                             MetricSums& sums);
+  void begin_part(const Part& part, int64_t step, const StepMode& mode);
   at::Tensor forward(const Part& part, CountedMean& counted, MetricSums& sums);
   at::Tensor backward_alone(const Batch& batch);
   void tell_of_unused();

@@ -31,7 +31,6 @@ std::vector<Pair> pairs() {
           {"trainer", "shards: 8", "gradient_compression: bf16"},
           {"trainer", "shards: 8", "static_graph: true"},
           {"trainer", "shards: 8", "batch_per_worker: 8"},
-          {"trainer", "shards: 8", "cuda_graph: on"},
           {"trainer", "shards: 8", "deterministic: false"},
           {"resources", "cpus_per_node: 8", "cpus_per_worker: 2"},
           {"resources", "nodes: 4", "nodes: 2", "launch"}};

@@ -103,7 +103,7 @@ class MlflowTest(CommandTest):
             metrics = runs[0]["data"].get("metrics", []) if runs else []
             return any(int(metric["step"]) >= step for metric in metrics)
 
-        self.wait_until(arrived, f"step {step} on the server", running, seconds=120)
+        self.wait_until(arrived, f"step {step} on the server", running, seconds=600)
 
 
 class ALateServer(MlflowTest):  # the first class: a start takes longer than most tests

@@ -127,6 +127,14 @@ TEST_F(CudaGraphsGpu, RepeatTheBitsOfFiltersAndNormsInSeveralPasses) {
   EXPECT_GT(expect_the_bits_of_ordinary_steps(run, "on").replayed, 0);
 }
 
+TEST_F(CudaGraphsGpu, ShardsThatDrawRepeatTheBitsOfOrdinarySteps) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.experiment.trainer.shards = 4;
+  const auto replayed = expect_the_bits_of_ordinary_steps(run, "on");
+  EXPECT_GT(replayed.replayed, 0);
+}
+
 TEST_F(CudaGraphsGpu, TwoShapesHaveTwoGraphsInOnePool) {
   const TempFolder folder;
   auto run = toy(folder);

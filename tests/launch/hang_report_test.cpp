@@ -80,6 +80,20 @@ TEST(HangReport, OfThoseAtOnePlaceWhoDoesNotWaitForOthersIsTheCause) {
                 "  rank 0 at step 7, computing, waits for the others: all-reduce\n"));
 }
 
+// Its GPU waits for the other's, which the host does not see.
+TEST(HangReport, WhoCameLateAndDoesNothingThatIsKnownIsNotBlamedAlone) {
+  auto waiting = standing(1, Activity::kComputing, 0);
+  waiting.stall->doing = "waits for the others: backward";
+  waiting.stall->waits = true;
+  auto late = standing(0, Activity::kComputing, 0);
+  late.stall->seconds = 31;
+  EXPECT_THAT(judge_ends({.workers = {late, waiting}, .hung = true}).report,
+              HasSubstr("all ranks have stalled for 61 s at step 0, computing"));
+  late.stall->doing = "in step() of model";
+  EXPECT_THAT(judge_ends({.workers = {late, waiting}, .hung = true}).report,
+              HasSubstr("rank 0 on a has hung for 31 s at step 0, computing, in step() of model"));
+}
+
 TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
   const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7)},
                        .hung = true};

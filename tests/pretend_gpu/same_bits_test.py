@@ -48,12 +48,39 @@ class SameBits(PretendGpuTest):
     def test_batch_norm_and_sgd(self):
         self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9")
 
-    def test_shards_on_one_gpu_and_on_three(self):
-        for workers in (1, 3):
-            self.on_gpus(*ONE_EPOCH, "model=convnet_bn", "trainer.max_steps=3", "trainer.shards=8", "trainer.ema_decay=0.9", f"launch.workers={workers}",
-                         f"run.dir=gpu{workers}", "launch.device=cuda", env={"PRETEND_SCHEDULE": "lazy", "PRETEND_GPUS": "3"})
-        for name in ("model", "optimizer", "ema"):
-            self.assertEqual(self.kept("gpu1", name), self.kept("gpu3", name))
+    def assert_replayed_shards_have_one_result(self, *words, sides):
+        """Each side is (workers, device, trainer.cuda_graph)."""
+        kept = set()
+        for workers, device, graph in sides:
+            run = f"{device}{workers}{graph}"
+            self.on_gpus(*ONE_EPOCH, "trainer.max_steps=18", "trainer.shards=4", "trainer.ema_decay=0.9", "trainer.clip_norm=0.5", *words,
+                         f"launch.workers={workers}", f"launch.device={device}", f"trainer.cuda_graph={graph}", f"run.dir={run}",
+                         env={"PRETEND_SCHEDULE": "lazy"})
+            if (device, graph) == ("cuda", "on"):
+                self.assert_replayed(run)
+            kept.add(tuple(self.kept(run, name) for name in ("model", "optimizer", "ema")))
+        self.assertEqual(len(kept), 1)
+
+    def test_shards_on_one_gpu_and_on_three_have_the_bits_of_the_cpu(self):
+        self.assert_replayed_shards_have_one_result("model=convnet_bn", f"optimizer.lr={2**-6}",
+                                                    sides=[(2, "cpu", "off"), (1, "cuda", "on"), (3, "cuda", "on")])
+
+    def test_shards_that_draw_have_the_bits_of_steps_without_graphs(self):
+        sides = [(1, "cuda", "off"), (3, "cuda", "on")]
+        if NIGHTLY:
+            sides += [(workers, "cuda", graph) for workers in (1, 2, 3, 4) for graph in ("on", "off")]
+        for precision in ("fp32", "bf16") if NIGHTLY else ("fp32",):
+            with self.subTest(precision):
+                self.assert_replayed_shards_have_one_result("model=convnet", f"trainer.precision={precision}", "trainer.mixup=0.2", sides=sides)
+
+    def test_shards_killed_at_a_replay_resume_with_the_same_bits_on_other_gpus(self):
+        words = [*ONE_EPOCH, "model=convnet", "trainer.max_steps=18", "trainer.shards=4", "checkpoint.every=8st", "launch.device=cuda"]
+        self.on_gpus(*words, "launch.workers=3", "run.dir=whole")
+        killed = self.start_on_gpus(*words, "launch.workers=2", "run.dir=cut",
+                                    env={"PRETEND_FAIL": "cudaGraphLaunch:4:kill", "PRETEND_FAIL_DEVICE": "1"})
+        self.assertEqual(killed.wait(SECONDS), 128 + signal.SIGKILL, killed.text())
+        self.on_gpus("resume", "cut", "launch.workers=1")
+        self.assertEqual(self.kept("whole"), self.kept("cut"))
 
     @nightly
     def test_resnet(self):

@@ -46,7 +46,7 @@ class IdleBackend : public DeviceBackend {
   FlightRecord flight_record() const override { return {}; }
   void synchronize() override {}
   std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
-  std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>&) override { return nullptr; }
+  std::unique_ptr<DeviceGraph> capture(const GraphWork&) override { return nullptr; }
   DeviceUsage usage() override { return {}; }
   void release_memory() override {}
   DeviceMemory memory() const override { return {}; }

@@ -39,7 +39,7 @@ class ReplayingBackend final : public DeviceBackend {
   DeviceMemory memory() const override { return {.free = kMemory - taken_, .reserved = taken_}; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
 
-  std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) override {
+  std::unique_ptr<DeviceGraph> capture(const GraphWork& work) override {
     if (left_-- == 0) throw std::runtime_error("this device cannot capture\nand tells more");
     return std::make_unique<Graph>(work, taken_, bytes_of_a_graph_);
   }
@@ -47,16 +47,20 @@ class ReplayingBackend final : public DeviceBackend {
  private:
   class Graph final : public DeviceGraph {
    public:
-    Graph(std::function<std::vector<at::Tensor>()> work, int64_t& taken, int64_t bytes)
-        : work_(std::move(work)), taken_(taken), bytes_(bytes) {
+    Graph(GraphWork work, int64_t& taken, int64_t bytes) : work_(std::move(work)), taken_(taken), bytes_(bytes) {
       taken_ += bytes_;
     }
     ~Graph() override { taken_ -= bytes_; }
     Graph(const Graph&) = delete;
     Graph& operator=(const Graph&) = delete;
 
-    void replay() override {
-      const auto made = work_();
+    void replay(const std::function<void(int64_t part)>& before_part) override {
+      int64_t part = 0;
+      const auto begin_part = [&] {
+        if (before_part) before_part(part++);
+      };
+      begin_part();
+      const auto made = work_(begin_part);
       if (results_.empty()) {
         for (const auto& tensor : made) results_.push_back(at::empty_like(tensor));
       }
@@ -66,7 +70,7 @@ class ReplayingBackend final : public DeviceBackend {
     const std::vector<at::Tensor>& results() const override { return results_; }
 
    private:
-    std::function<std::vector<at::Tensor>()> work_;
+    GraphWork work_;
     std::vector<at::Tensor> results_;
     int64_t& taken_;
     int64_t bytes_;

@@ -70,6 +70,14 @@ TEST(CudaGraphs, SumsOfSeveralStepsAreNotWrittenOver) {
   expect_the_bits_of_ordinary_steps(run);
 }
 
+// Draws from a generator, as a GPU's replay does: the numbers go on.
+class Dropping : public ToyModel {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    return ToyModel::forward(at::dropout(input, 0.2, is_training()));
+  }
+};
+
 struct Case {
   std::string name;
   std::function<void(ToyRun&)> change;
@@ -102,6 +110,17 @@ std::vector<Case> cases() {
       {"ClippedByNorm", trainer([](auto& trainer) { trainer.clip_norm = 0.05; })},
       {"ClippedByValue", trainer([](auto& trainer) { trainer.clip_value = 0.01; })},
       {"WithAveragedWeights", trainer([](auto& trainer) { trainer.ema_decay = 0.9; })},
+      {"InShards", trainer([](auto& trainer) { trainer.shards = 4; })},
+      {"InShardsThatDraw",
+       [](ToyRun& run) {
+         run.make_model = [] { return std::make_shared<Dropping>(); };
+         run.experiment.trainer.shards = 5;
+       }},
+      {"InShardsWithBatchNorm",
+       [](ToyRun& run) {
+         run.make_model = [] { return std::make_shared<testing::Normed>(); };
+         run.experiment.trainer.shards = 3;
+       }},
       {"InSeveralPasses", trainer([](auto& trainer) { trainer.micro_batch = 2; })},
       {"InBf16", trainer([](auto& trainer) { trainer.precision = PrecisionMode::kBf16; })},
       {"InFp16", trainer(half())},
@@ -149,6 +168,16 @@ TEST(CudaGraphs, RanksOfUnequalPartsReplayTogether) {
   expect_the_bits_of_ordinary_steps(run);
 }
 
+// Three ranks, of 3, 3 and 2 shards; in the ragged batch one has none.
+TEST(CudaGraphs, RanksOfUnequalShardsReplayTogether) {
+  const TempFolder folder;
+  auto run = replayed_toy(folder, 3, 14);
+  run.train_samples = 8 * 12 + 2;
+  run.experiment.trainer.shards = 8;
+  run.make_model = [] { return std::make_shared<Dropping>(); };
+  EXPECT_EQ(expect_the_bits_of_ordinary_steps(run).replayed, 14 * 9 - 2 * CudaGraphs::kWarmUp);
+}
+
 // A bad sample in every epoch: from the third on its step is a replayed one.
 TEST(CudaGraphs, LeaveANonfiniteStepOutAsOrdinaryStepsDo) {
   for (const bool halved : {false, true}) {
@@ -165,14 +194,6 @@ TEST(CudaGraphs, LeaveANonfiniteStepOutAsOrdinaryStepsDo) {
     EXPECT_EQ(testing::values_of(result.rows, "train", "skipped_steps").back(), 4);
   }
 }
-
-// Draws from a generator, as a GPU's replay does: the numbers go on.
-class Dropping : public ToyModel {
- public:
-  at::Tensor forward(const at::Tensor& input) override {
-    return ToyModel::forward(at::dropout(input, 0.2, is_training()));
-  }
-};
 
 TEST(CudaGraphs, ResumedRunEndsWithTheBitsOfTheUndisturbedOne) {
   const TempFolder whole_folder, folder;

@@ -35,7 +35,7 @@ class Devices final : public DeviceBackend {
   DeviceMemory memory() const override { return {}; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
   std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
-  std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>&) override { return nullptr; }
+  std::unique_ptr<DeviceGraph> capture(const GraphWork&) override { return nullptr; }
   DeviceUsage usage() override { return {}; }
 
   // The next number of the CPU's generator and of each device's.

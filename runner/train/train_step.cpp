@@ -12,6 +12,7 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -281,9 +282,11 @@ void TrainStep::forward_and_backward(const std::vector<Part>& parts, int64_t ste
   buffers.end();
 }
 
-// Seeds a shard or, in a step that is captured, begins the graph that is seeded before its replay.
+// Seeds a shard or, in a step that is captured, begins the graph that is seeded before its replay: neither is an
+// operator of the step, whose seeds change.
 void TrainStep::begin_part(const Part& part, int64_t step, const StepMode& mode) {
   if (part.shard < 0) return;
+  const at::DisableRecordFunctionGuard unseen;
   if (!mode.next_shard) return seed_shard(context_.experiment.seed, step, part.shard, context_.backend.get());
   if (!part.first) mode.next_shard();
 }

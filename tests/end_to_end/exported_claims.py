@@ -79,6 +79,16 @@ def distance(run, other):
     return max((mine[name] - others[name]).abs().max().item() / mine[name].abs().max().clamp(min=1e-2).item() for name in names)
 
 
+def shards(network):
+    """Whether 8 shards have the same bits on any number of workers."""
+    for precision in ("fp32", "bf16"):
+        words = ["trainer.shards=8", "trainer.max_steps=5", f"trainer.precision={precision}"]
+        runs = [network.run(f"shards_{precision}_{count}", *words, f"launch.workers={count}") for count in (1, 2, 3, 4, 8)]
+        if any(bits(runs[0], other) != "equal" for other in runs[1:]):
+            return f"differ in {precision}"
+    return "equal"
+
+
 def row(name, settings):
     with tempfile.TemporaryDirectory() as folder:
         network = Network(name, settings, pathlib.Path(folder))
@@ -93,11 +103,12 @@ def row(name, settings):
         reduced = network.run("bf16", "trainer.precision=bf16")
         in_python = network.training.in_python(autocast=True)[0]
         print(f"| {apart[0]:.0e}, {apart[1]:.0e} | {bits(whole, network.killed_and_resumed())} | {'equal' if losses_of(reduced)[0] == in_python else 'differ'} "
-              f"| {micro} | {bits(whole, ema)} |", flush=True)
+              f"| {micro} | {bits(whole, ema)} | {shards(network)} |", flush=True)
 
 
 def main():
-    print("| network | 1, 2, 3 workers: first loss, weights after 5 steps | kill -9, resume | first loss in bf16 | micro-batches | with EMA |\n|---|---|---|---|---|---|")
+    print("| network | 1, 2, 3 workers: first loss, weights after 5 steps | kill -9, resume | first loss in bf16 | micro-batches | with EMA "
+          "| 8 shards on 1, 2, 3, 4, 8 workers |\n|---|---|---|---|---|---|---|")
     for label, (name, settings) in FIVE.items():
         print(f"| {label} ", end="", flush=True)
         row(name, settings)

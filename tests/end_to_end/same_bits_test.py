@@ -2,9 +2,13 @@
 """trainer.shards: the same bits on any number of workers, as files and rows have them."""
 
 import hashlib
+import os
+import random
+import shutil
+import signal
 import unittest
 
-from command import SMALL, CommandTest, differences, results, summary
+from command import SMALL, CommandTest, Gate, differences, free_port, nightly, results, summary
 
 # 130 samples in batches of 48, the last of 34. Rows of 2 steps, so that a run may stop between two of them.
 WORDS = [*SMALL, "trainer.shards=6", "trainer.global_batch=48", "dataset.train_size=130", "dataset.val_size=90", "dataset.test_size=50",
@@ -12,7 +16,21 @@ WORDS = [*SMALL, "trainer.shards=6", "trainer.global_batch=48", "dataset.train_s
 CONVNET = [*WORDS, "model=convnet_bn", "schedule={name: plateau, patience: 0, monitor: val/loss}", "trainer.ema_decay=0.9"]
 DROPOUT = [*WORDS, "model=convnet", "trainer.mixup=0.3", "optimizer=adamw", "trainer.clip_norm=0.5", "objective.metrics=[accuracy, top3, f1]"]
 FEW = [*WORDS, "model=mlp", "model.hidden=16", "trainer.precision=bf16", "trainer.global_batch=64"]  # the last batch: 2 samples for 6 shards
+LONG = [*CONVNET, "trainer.max_epochs=4", "checkpoint.every=1st", "launch.max_restarts=2", "launch.restart_seconds=0.1", "launch.grace_seconds=5"]
+STEPS = 12  # of them
 FILES = ("model", "optimizer", "ema")
+SCHEDULES = int(os.environ.get("SAME_BITS_SCHEDULES", "50"))
+SEED = int(os.environ.get("SAME_BITS_SEED", "1"))
+IMAGES = [*WORDS, "trainer.shards=8", "dataset.train_size=100"]
+TEXT = ["experiments/text.yaml", "model.layers=1", "model.width=16", "model.heads=2", "dataset.context=16", "launch.device=cpu"]
+NETWORKS = {
+    "mlp": [*IMAGES, "model=mlp", "model.hidden=32"],
+    "convnet": [*IMAGES, "model=convnet"],
+    "convnet_bn": [*IMAGES, "model=convnet_bn"],
+    "resnet18": [*IMAGES, "model=resnet", "trainer.global_batch=16"],
+    "vit": [*IMAGES, "model=vit", "model.size=tiny", "model.patch=7", "trainer.global_batch=16"],
+    "transformer": [*TEXT, "trainer.shards=8", "model.dropout=0.1"],
+}
 
 
 def digests(run):
@@ -21,19 +39,28 @@ def digests(run):
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.exists()}
 
 
-class SameBits(CommandTest):
+class SameBitsTest(CommandTest):
     def train(self, name, words, *more, workers=1, nodes=1):
         run = self.folder / name
         launchers = self.start_nodes(nodes, workers, *words, f"run.dir={run}", *more)
         for launcher in launchers:
-            self.assertEqual(launcher.wait(), 0, launcher.text())
+            self.assertEqual(launcher.wait(600), 0, launcher.text())
         return run
 
     def assert_same(self, run, other):
         self.assertEqual(digests(run), digests(other))
         self.assertEqual(differences(run, other), {})
-        self.assertEqual(summary(run)["test_correct"], summary(other)["test_correct"])
+        self.assertEqual(summary(run).get("test_correct"), summary(other).get("test_correct"))
 
+    def assert_same_end(self, run, whole):
+        """Of a run that was interrupted: its weights, and its last rows."""
+        self.assertEqual(digests(run), digests(whole))
+        mine, others = results(run), results(whole)
+        last = max(step for _, step in others)
+        self.assertEqual([mine[key] for key in mine if key[1] == last], [others[key] for key in others if key[1] == last])
+
+
+class SameBits(SameBitsTest):
     def test_weights_optimizer_averages_and_rows_on_one_to_four_workers(self):
         for name, words, worlds in (("convnet_bn", CONVNET, (2, 4)), ("dropout", DROPOUT, (3,)), ("few", FEW, (3,))):
             alone = self.train(name, words)
@@ -49,10 +76,7 @@ class SameBits(CommandTest):
         run = self.train("elastic", CONVNET, "trainer.max_steps=1", workers=1, nodes=2)
         self.ddprun("resume", run, "trainer.max_steps=3", "launch.workers=5")
         self.ddprun("resume", run, "trainer.max_steps=1000", "launch.workers=1")
-        self.assertEqual(digests(run), digests(whole))
-        mine, others = results(run), results(whole)
-        last = max(step for _, step in others)
-        self.assertEqual([mine[key] for key in mine if key[1] == last], [others[key] for key in others if key[1] == last])
+        self.assert_same_end(run, whole)
 
     def test_what_cannot_keep_the_promise_is_refused_at_its_key(self):
         (self.folder / "e.yaml").write_text("name: e\ndefaults: [experiments/digits]\ntrainer:\n  shards: 4\n  sync_batchnorm: true\n")
@@ -90,6 +114,77 @@ class SameBits(CommandTest):
         self.assertNotIn("other bits", self.ddprun("resume", "one", "trainer.max_steps=2", "launch.workers=2").err())
         self.assertRegex(self.ddprun("resume", "one", "trainer.max_steps=3", env=plain).err(),
                          "this machine computes other bits than the one that the run was on.* Now: .*DEFAULT.*; then: ")
+
+
+@nightly
+class EveryNetwork(SameBitsTest):
+    def test_in_both_precisions_on_one_to_eight_workers(self):
+        for name, words in NETWORKS.items():
+            for precision in ("fp32", "bf16"):
+                words = [*words, f"trainer.precision={precision}", "trainer.max_steps=4", "trainer.ema_decay=0.9"]
+                alone = self.train(f"{name}_{precision}_1", words)
+                for workers in (2, 3, 4, 8):
+                    with self.subTest(name=name, precision=precision, workers=workers):
+                        self.assert_same(self.train(f"{name}_{precision}_{workers}", words, workers=workers), alone)
+
+    @unittest.skipUnless(os.environ.get("DDPRUN_DATA"), "DDPRUN_DATA is not set: MNIST is not here")
+    def test_an_epoch_of_mnist_on_one_two_three_and_eight_workers(self):
+        words = ["experiments/mnist.yaml", "trainer=reproducible", "trainer.max_epochs=1", "launch.device=cpu",
+                 f"dataset.root={os.environ['DDPRUN_DATA']}/mnist"]
+        alone = self.train("alone", words)
+        for workers in (2, 3, 8):
+            self.assert_same(self.train(f"run{workers}", words, workers=workers), alone)
+
+
+@nightly
+class Schedules(SameBitsTest):
+    """Workers and launchers are killed, nodes leave and join, and what has ended goes on with others: SAME_BITS_SCHEDULES times."""
+
+    def test_whatever_happens_the_end_has_the_bits_of_one_worker_alone(self):
+        whole = self.train("whole", LONG)
+        for number in range(SCHEDULES):
+            with self.subTest(seed=SEED, schedule=number):
+                run = self.folder / f"run{number}"
+                self.live(run, random.Random(f"{SEED} {number}"))
+                self.assert_same_end(run, whole)
+                shutil.rmtree(run)
+
+    def live(self, run, chance):
+        for leg in range(20):
+            launchers = self.leg(run, chance, disturbed=leg < 3)
+            if (run / "summary.json").exists() and summary(run)["status"] == "completed":
+                return
+        self.fail(f"it never ended\n{launchers[-1].text()}")
+
+    def leg(self, run, chance, disturbed):
+        place = (f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--nnodes=1:3")
+        if not (run / "checkpoints/last").exists():
+            shutil.rmtree(run, ignore_errors=True)
+        words = ["resume", run] if run.exists() else ["run", *LONG, f"run.dir={run}"]
+        gate = Gate(self, chance.randrange(2, STEPS))
+
+        def start():
+            return self.start(*words, *place, f"--nproc-per-node={chance.choice((1, 2))}", env=gate.env if disturbed else None)
+
+        launchers = [start() for _ in range(chance.randint(1, 3))]
+        if disturbed:
+            self.wait_until(lambda: gate.file.exists() or all(launcher.ended() for launcher in launchers), "the gate", seconds=120)
+            self.disturb(launchers, chance, start)
+            gate.open()
+        for launcher in launchers:
+            launcher.wait(300)
+        return launchers
+
+    def disturb(self, launchers, chance, start):
+        what = chance.choice(("worker", "launcher", "leaves", "joins"))
+        if what == "worker":
+            workers = sorted(self.workers().items())
+            if workers:
+                os.kill(chance.choice(workers)[1], signal.SIGKILL)
+        elif what == "joins":
+            launchers.append(start())
+        else:
+            chance.choice(launchers).send(signal.SIGKILL if what == "launcher" else signal.SIGTERM)
 
 
 if __name__ == "__main__":

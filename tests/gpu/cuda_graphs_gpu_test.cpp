@@ -226,7 +226,7 @@ TEST_F(CudaGraphsGpu, ExchangeOfOneRankIsRecordedToo) {
   const auto group = backend_->make_group_backend(store, 0, 1, 60);
   std::vector<at::Tensor> values{at::ones({1000}, at::TensorOptions(backend_->device()))};
   group->allreduce(values)->wait();
-  const auto graph = backend_->capture([&] {
+  const auto graph = backend_->capture([&](const auto&) {
     values[0].mul_(2);
     group->allreduce(values)->wait();
     return std::vector<at::Tensor>{values[0] + 1};

@@ -121,7 +121,7 @@ TEST_F(Gpu, ACapturedBatchIsThatOfTheRequestOfEachReplay) {
   const AugmentKey first{.seed = 42, .epoch = 0};
   ASSERT_TRUE(images->makes_of_requests(&first));
   const auto request = at::empty({41}, at::TensorOptions(backend_->device()).dtype(at::kLong));
-  const auto graph = backend_->capture([&] {
+  const auto graph = backend_->capture([&](const auto&) {
     const auto batch = images->make_of(request, &first);
     return std::vector{batch.input, batch.target};
   });

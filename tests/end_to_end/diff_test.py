@@ -83,7 +83,6 @@ class Diff(WaywardTest):
         for expected in says:
             self.assertRegex(text, expected)
 
-
     @nightly
     def test_planted_other_threads_whether_or_not_they_give_other_bits_here(self):
         for threads in (1, 4):

@@ -50,7 +50,7 @@ class SameBitsTest(CommandTest):
     def assert_same(self, run, other):
         self.assertEqual(digests(run), digests(other))
         self.assertEqual(differences(run, other), {})
-        self.assertEqual(summary(run).get("test_correct"), summary(other).get("test_correct"))
+        self.assertEqual(summary(run)["test_correct"], summary(other)["test_correct"])
 
     def assert_same_end(self, run, whole):
         """Of a run that was interrupted: its weights, and its last rows."""
@@ -121,11 +121,11 @@ class EveryNetwork(SameBitsTest):
     def test_in_both_precisions_on_one_to_eight_workers(self):
         for name, words in NETWORKS.items():
             for precision in ("fp32", "bf16"):
-                words = [*words, f"trainer.precision={precision}", "trainer.max_steps=4", "trainer.ema_decay=0.9"]
-                alone = self.train(f"{name}_{precision}_1", words)
+                few_steps = [*words, f"trainer.precision={precision}", "trainer.max_steps=4", "trainer.ema_decay=0.9"]
+                alone = self.train(f"{name}_{precision}_1", few_steps)
                 for workers in (2, 3, 4, 8):
                     with self.subTest(name=name, precision=precision, workers=workers):
-                        self.assert_same(self.train(f"{name}_{precision}_{workers}", words, workers=workers), alone)
+                        self.assert_same(self.train(f"{name}_{precision}_{workers}", few_steps, workers=workers), alone)
 
     @unittest.skipUnless(os.environ.get("DDPRUN_DATA"), "DDPRUN_DATA is not set: MNIST is not here")
     def test_an_epoch_of_mnist_on_one_two_three_and_eight_workers(self):

@@ -76,5 +76,19 @@ TEST(ShardTree, ARankSendsOneSumWherePowersOfTwoMeetAndFewOtherwise) {
   EXPECT_EQ(uneven.sums_of(0) + uneven.sums_of(1) + uneven.sums_of(2), 5);
 }
 
+// So the memory that the first whole batch takes for the exchange is never replaced: a captured step knows it.
+TEST(ShardTree, ARankSendsMostOfAWholeBatch) {
+  for (int64_t shards = 1; shards <= 16; ++shards) {
+    for (int64_t world = 1; world <= shards; ++world) {
+      const ShardTree whole(shards, shards, world);
+      for (int64_t present = 1; present < shards; ++present) {
+        const ShardTree ragged(shards, present, world);
+        for (int64_t rank = 0; rank < world; ++rank)
+          EXPECT_LE(ragged.sums_of(rank), whole.sums_of(rank)) << shards << " " << world << " " << present;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

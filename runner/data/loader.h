@@ -60,7 +60,7 @@ struct TrainBatch {
   // Returns them, after making them if need be.
   Batch made() const;
 
-  // Returns what the step reads, with names: the batch's tensors, or the request.
+  // Returns what the step reads, with names: the tensors of the batch and of the shards, or the request.
   std::vector<std::pair<std::string, at::Tensor>> tensors() const;
 
   // Replaces the batch's tensors, and those of the shards.

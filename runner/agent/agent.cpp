@@ -60,7 +60,7 @@ class Agent {
       : setup_(setup), request_(request), since_command_(request.started_at) {}
 
   void make_run() {
-    if (!setup_.launch.warning.empty()) log::warn(setup_.launch.warning);
+    if (!setup_.launch.warning.empty()) log::warn(located(setup_.launch.warning, request_.checked.experiment));
     for (const auto& warning : idle_settings(request_.checked.experiment)) log::warn(warning);
     if (setup_.placement.engine_restarts && setup_.config.max_restarts > 0)
       log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
@@ -81,7 +81,7 @@ class Agent {
                             log::text("the ", world_size, " workers of ", nodes, " nodes"));
     auto& folder = run_->folder;
     const auto warning = small_parts_warning(experiment.trainer, world_size);
-    if (!begun_ && !warning.empty()) log::warn(warning);
+    if (!begun_ && !warning.empty()) log::warn(located(warning, experiment));
     world_size_ = world_size;
     fs::path newest;
     aside({.end = End::kAtOnce}, [&] { newest = checkpoint_to_begin_from(); });  // nothing is written if it is refused

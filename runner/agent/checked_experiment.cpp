@@ -184,8 +184,21 @@ std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
   return places;
 }
 
-UserError located(const FromPlugin& error, const Experiment& experiment) {
-  return UserError(plugin_places(experiment).at(error.section) + ": " + error.problem);
+std::string located(const std::string& message, const Experiment& experiment) {
+  const auto [key, text] = split_message(message);
+  const auto places = plugin_places(experiment);
+  const auto place = places.find(key);
+  return place == places.end() ? message : place->second + ": " + text;
+}
+
+void rethrow_located(const Experiment& experiment) {
+  try {
+    throw;
+  } catch (const FromPlugin& error) {
+    throw UserError(plugin_places(experiment).at(error.section) + ": " + error.problem);
+  } catch (const UserError& error) {
+    throw UserError(located(error.what(), experiment));
+  }
 }
 
 namespace {
@@ -208,10 +221,9 @@ Progress display() {
 
 }  // namespace
 
-void prepare_data(const CheckedExperiment& checked) try {
-  in_plugin({"dataset", "prepare"}, [&] { checked.dataset->prepare(display()); });
-} catch (const FromPlugin& error) {
-  throw located(error, checked.experiment);
+void prepare_data(const CheckedExperiment& checked) {
+  with_places(checked.experiment,
+              [&] { in_plugin({"dataset", "prepare"}, [&] { checked.dataset->prepare(display()); }); });
 }
 
 namespace {

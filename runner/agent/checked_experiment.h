@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -32,8 +33,23 @@ CheckedExperiment check_experiment(const ComposeInput& input);
 // out of their hooks: {"model": "mnist.yaml:3:10: model: plugin lenet"}; and where it has each of its keys.
 std::map<std::string, std::string> plugin_places(const Experiment& experiment);
 
-// Returns the error with its plugin's place before it.
-UserError located(const FromPlugin& error, const Experiment& experiment);
+// Returns the message with the place of the key that it begins with, "mnist.yaml:7:12: launch.workers: ..."; as it is
+// if it begins with none that the experiment has.
+std::string located(const std::string& message, const Experiment& experiment);
+
+// Rethrows the exception being handled: as a UserError with its place in the experiment if it is a plugin's, or one
+// whose text begins with a key; any other as it is.
+[[noreturn]] void rethrow_located(const Experiment& experiment);
+
+// Calls what works with a checked experiment, so that its errors say where the mistake is.
+template <class Call>
+decltype(auto) with_places(const Experiment& experiment, Call&& call) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (...) {
+    rethrow_located(experiment);
+  }
+}
 
 // Calls Dataset::prepare, once on each node before workers open the data. Shows progress on standard error: a line that
 // redraws itself on a terminal, a line every few seconds in a file. Throws UserError with the dataset's place in the

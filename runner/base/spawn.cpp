@@ -96,6 +96,12 @@ Pipe make_pipe(ReadEnd read_end) {
   return pipe;
 }
 
+std::vector<std::string> own_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  return variables;
+}
+
 pid_t spawn(const SpawnRequest& request) {
   const auto argv = pointers(request.command);
   const auto environment = pointers(request.environment);

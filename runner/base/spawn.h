@@ -50,6 +50,9 @@ struct SpawnRequest {
   std::vector<int> blocked;  // signals that it starts with blocked
 };
 
+// Returns this process's environment, "NAME=value" each.
+std::vector<std::string> own_environment();
+
 // Returns the child's id once exec has succeeded; the caller reaps it. The child reads /dev/null, leads a process group
 // of its own (a terminal's Ctrl-C does not reach it), starts with no other signal blocked and all at their defaults (an
 // ignored SIGHUP stays ignored: nohup), and is killed by the kernel when the calling THREAD ends, however that happens.

@@ -31,18 +31,11 @@ namespace {
 
 // Prepares the dataset as a run does, which finds what the run would refuse and fetches nothing where all is there, and
 // starts it. A failure names --no-data, since an experiment can be checked without its data.
-void start_data(const CheckedExperiment& checked) {
-  const auto refuse = [](const UserError& error) {
-    throw UserError(std::string(error.what()) + "\n`ddprun check --no-data` skips the data");
-  };
-  try {
-    prepare_data(checked);
-    in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
-  } catch (const FromPlugin& error) {
-    refuse(located(error, checked.experiment));
-  } catch (const UserError& error) {
-    refuse(error);
-  }
+void start_data(const CheckedExperiment& checked) try {
+  prepare_data(checked);
+  with_places(checked.experiment, [&] { in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); }); });
+} catch (const UserError& error) {  // with its place
+  throw UserError(std::string(error.what()) + "\n`ddprun check --no-data` skips the data");
 }
 
 void tell_of_unused(const SanityCheck& check, const Experiment& experiment, int64_t workers) {
@@ -66,7 +59,7 @@ std::string check_weights_alone(const PretrainedConfig& pretrained) {
 }
 
 // Checks the data and returns what was checked, for the last line.
-std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
+std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) {
   if (!may_prepare && !in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); }))
     return check_weights_alone(checked.experiment.pretrained) +
            "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
@@ -82,8 +75,6 @@ std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64
   for (const auto& line : check.pretrained) told += "pretrained: " + line + ".\n";
   return log::text(told, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
                    " of them; `ddprun data` shows more of the data.\n");
-} catch (const FromPlugin& error) {
-  throw located(error, checked.experiment);
 }
 
 // Describes the machine to check for: without a GPU here, one that has those that the experiment asks for, since this
@@ -106,15 +97,11 @@ Place place_of(const Experiment& experiment) {
 void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
   const auto small = small_parts_warning(experiment.trainer, launch.workers * experiment.launch.min_nodes);
   for (const auto& warning : {launch.warning, small})
-    if (!warning.empty()) log::warn(warning);
+    if (!warning.empty()) log::warn(located(warning, experiment));
   for (const auto& warning : idle_settings(experiment)) log::warn(warning);
 }
 
-}  // namespace
-
-int show_check(const Arguments& arguments) {
-  const auto checked = check_experiment(
-      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+int show_findings(const Arguments& arguments, const CheckedExperiment& checked) {
   const auto& experiment = checked.experiment;
   require_sidecars(checked.sidecars);
   const auto place = place_of(experiment);
@@ -131,6 +118,14 @@ int show_check(const Arguments& arguments) {
             << data_line << place.not_checked;
   tell_warnings(experiment, launch);
   return arguments.exact ? show_exact_check(arguments, experiment.trainer.shards > 0) : kExitDone;
+}
+
+}  // namespace
+
+int show_check(const Arguments& arguments) {
+  const auto checked = check_experiment(
+      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  return with_places(checked.experiment, [&] { return show_findings(arguments, checked); });
 }
 
 // `ddprun check --gradients EXPERIMENT`: checks the gradients with the experiment's own model, data and loss, without
@@ -164,12 +159,10 @@ std::vector<check::GradientFinding> findings_of(const CheckedExperiment& checked
 
 }  // namespace
 
-int show_gradient_check(const CheckedExperiment& checked) try {
+int show_gradient_check(const CheckedExperiment& checked) {
   const auto findings = findings_of(checked);
   std::cout << gradient_report(findings);
   return std::ranges::any_of(findings, &check::GradientFinding::wrong) ? kExitFailed : kExitDone;
-} catch (const FromPlugin& error) {
-  throw located(error, checked.experiment);
 }
 
 }  // namespace ddprun

@@ -77,14 +77,12 @@ int show_data(const Arguments& arguments) {
   const auto out = arguments.out.empty() ? checked.experiment.name + "_data.html" : arguments.out;
   require_page(kDataPage, out);
   prepare_data(checked);
-  try {
+  with_places(checked.experiment, [&] {
     const auto survey = survey_of(checked);
     auto page = page_of(checked, survey);
     write_page(kDataPage, survey.experiment + " data", std::move(page), out);
     std::cout << data_text(survey) << "The page with samples and all counts: " << out << "\n";
-  } catch (const FromPlugin& error) {
-    throw located(error, checked.experiment);
-  }
+  });
   return kExitDone;
 }
 

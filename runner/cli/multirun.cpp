@@ -153,7 +153,7 @@ int wait_for(pid_t run, SignalInbox& inbox) {
 
 // Starts the run, or resumes it if it has begun.
 pid_t start(const std::string& experiment, const Words& words, const fs::path& run_dir) {
-  SpawnRequest request{.command = {own_program().string()}};
+  SpawnRequest request{.command = {own_program().string()}, .environment = own_environment()};
   if (fs::exists(run_dir / "config.yaml")) {
     request.command.insert(request.command.end(), {"resume", run_dir.string()});
   } else {
@@ -161,7 +161,6 @@ pid_t start(const std::string& experiment, const Words& words, const fs::path& r
     std::ranges::copy(words, std::back_inserter(request.command));
     request.command.push_back(std::string(kRunDir) + run_dir.string());
   }
-  for (char** variable = environ; *variable; ++variable) request.environment.emplace_back(*variable);
   return spawn(request);
 }
 

@@ -34,7 +34,7 @@ nlohmann::ordered_json samples_of(const CheckedExperiment& checked, const StepVi
 void write_step_page(const std::filesystem::path& run, const StepView& view, const std::string& head,
                      const std::filesystem::path& out) {
   const auto checked = check_experiment({.experiment = run / "config.yaml", .frozen = true});
-  try {
+  with_places(checked.experiment, [&] {
     auto shown = step_json(view);
     const auto samples = samples_of(checked, view);
     for (size_t i = 0; i < samples.size(); ++i) shown["samples"][i].update(samples[i]);
@@ -42,9 +42,7 @@ void write_step_page(const std::filesystem::path& run, const StepView& view, con
     shown["run"] = run.string();
     shown["head"] = head;
     write_page(kStepPage, log::text(checked.experiment.name, " step ", view.record.step), std::move(shown), out);
-  } catch (const FromPlugin& error) {
-    throw located(error, checked.experiment);
-  }
+  });
 }
 
 }  // namespace ddprun

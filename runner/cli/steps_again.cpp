@@ -5,6 +5,7 @@
 #include "agent/chosen_checkpoint.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/spawn.h"
 #include "cli/run_facts.h"
 #include "launch/worker_process.h"
 #include "report/run_state.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 volatile std::sig_atomic_t asked_to_end = 0;
 
-// Notes signals that would end this process and leave the training behind.
+// Notes signals that would end this process, so that the training can save and end.
 void listen_for_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, [](int) { asked_to_end = 1; });
 }
@@ -54,7 +55,7 @@ std::string list_text(const std::vector<int64_t>& numbers) {
 }
 
 std::vector<std::string> command_for(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
-  std::vector<std::string> words{"env"};
+  std::vector<std::string> words{"/usr/bin/env"};
   std::ranges::copy(library_variables(run.path), std::back_inserter(words));
   words.push_back(own_program().string());
   words.push_back((run.path / "config.yaml").string());
@@ -128,11 +129,12 @@ StepsToMake steps_to_make(const ReplayedRun& run, int64_t step, int64_t last, in
 StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
   const auto again = folder / "run", log_file = folder / "log";
   fs::create_directories(folder);
-  const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const UniqueFd output(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   listen_for_signals();
-  const auto child =
-      start_program(command_for(run, steps, again), {input.get(), output.get(), output.get()}, ProgramGroup::kOurs);
+  const auto child = spawn({.command = command_for(run, steps, again),
+                            .environment = own_environment(),
+                            .stdout_fd = output.get(),
+                            .stderr_fd = output.get()});
   const int code = end_after(child, again, steps.last);
   StepsMade made{.digests = read_digests(again), .stopped = asked_to_end != 0};
   if (steps.record.steps.last > 0) made.records = read_records(again);

@@ -36,14 +36,16 @@ int train(const Arguments& arguments, const std::vector<std::string>& overrides)
                                          .search_path = config_search_path(),
                                          .frozen = resumes});
   if (resumes) refuse_ignored(run, checked.experiment, {FixedKey::By::kFolder, FixedKey::By::kSubmit});
-  const auto setup = find_node_setup(arguments.launch, checked.experiment);
-  return run_agent(setup, {.words = arguments.words,
-                           .overrides = arguments.overrides,
-                           .carries_plugins = !arguments.build.empty(),
-                           .checked = checked,
-                           .started_at = started_at,
-                           .resumed = run,
-                           .early = early});
+  return with_places(checked.experiment, [&] {
+    const auto setup = find_node_setup(arguments.launch, checked.experiment);
+    return run_agent(setup, {.words = arguments.words,
+                             .overrides = arguments.overrides,
+                             .carries_plugins = !arguments.build.empty(),
+                             .checked = checked,
+                             .started_at = started_at,
+                             .resumed = run,
+                             .early = early});
+  });
 }
 
 void require_range(const Arguments& arguments, const Experiment& experiment) {

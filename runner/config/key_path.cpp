@@ -43,6 +43,15 @@ std::optional<KeyPath> parse_key_path(std::string_view text) {
   return path;
 }
 
+KeyMessage split_message(const std::string& message) {
+  const auto is_part_of_key = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  };
+  const auto end = message.find(": ");
+  if (end == message.npos || !std::ranges::all_of(message.substr(0, end), is_part_of_key)) return {.text = message};
+  return {message.substr(0, end), message.substr(end + 2)};
+}
+
 std::string to_text(const KeyPath& path) {
   std::string text;
   for (const auto& part : path) text += (text.empty() ? "" : ".") + part;

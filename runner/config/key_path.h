@@ -22,6 +22,12 @@ std::string to_text(const KeyPath& path);
 // Returns the index into a list if the text is digits only.
 std::optional<size_t> list_index(std::string_view text);
 
+// A message that begins with the key it is about: "launch.workers: 9 workers for 8 GPUs".
+struct KeyMessage {
+  std::string key = {}, text;  // "launch.workers", "9 workers for 8 GPUs"; the key is empty if it begins with none
+};
+KeyMessage split_message(const std::string& message);
+
 // Returns the value at this key or index; null if there is none.
 Value* child(Value& parent, std::string_view key);
 Value* find_at(Value& root, const KeyPath& path);

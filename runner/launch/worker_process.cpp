@@ -98,8 +98,7 @@ std::optional<WorkerFailure> read_failure(const fs::path& file) try {
 
 std::vector<std::string> worker_environment(const Variables& added, const WorkerPlace& place, const fs::path& file) {
   std::map<std::string, std::string> values;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
+  for (const auto& text : own_environment()) {
     if (const auto equals = text.find('='); equals != std::string::npos) {
       values[text.substr(0, equals)] = text.substr(equals + 1);
     }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -71,7 +72,45 @@ MetricCounts sum_of_neighbours(const MetricCounts& sorted) {
   return sum;
 }
 
+constexpr int64_t kWorthACopy = 1 << 16;  // numbers
+
 }  // namespace
+
+void RealCounts::add(const at::Tensor& counts) {
+  waiting_.push_back(counts.detach());
+  if (static_cast<int64_t>(waiting_.size()) * counts.numel() < kWorthACopy) return;
+  add_waiting(sums_);
+  waiting_.clear();
+}
+
+void RealCounts::add_waiting(std::vector<ExactSum>& sums) const {
+  if (waiting_.empty()) return;
+  std::vector<at::Tensor> rows;
+  for (const auto& counts : waiting_) rows.push_back(counts.to(waiting_.front().device()).reshape({-1}));
+  const auto all = at::stack(rows).cpu();
+  const auto numbers = all.accessor<double, 2>();
+  sums.resize(static_cast<size_t>(all.size(1)));
+  for (int64_t row = 0; row < all.size(0); ++row) {
+    for (int64_t i = 0; i < all.size(1); ++i) sums[static_cast<size_t>(i)].add(numbers[row][i]);
+  }
+}
+
+at::Tensor RealCounts::words() const {
+  auto sums = sums_;
+  add_waiting(sums);
+  auto words = at::empty({static_cast<int64_t>(sums.size()), static_cast<int64_t>(ExactSum::kWords)}, at::kLong);
+  auto* row = words.data_ptr<int64_t>();
+  for (auto& sum : sums) row = std::ranges::copy(sum.words(), row).out;
+  return words;
+}
+
+at::Tensor RealCounts::rounded(const at::Tensor& words, at::IntArrayRef shape) {
+  auto numbers = at::empty({words.size(0)}, at::kDouble);
+  const auto* row = words.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < words.size(0); ++i, row += ExactSum::kWords)
+    numbers.data_ptr<double>()[i] = ExactSum(std::span<const int64_t, ExactSum::kWords>(row, ExactSum::kWords)).value();
+  return numbers.reshape(shape);
+}
 
 void KeyedCounts::add(MetricCounts part) {
   waiting_ += part.keys.size(0);
@@ -106,24 +145,28 @@ MetricCounts KeyedCounts::merged() const {
   return sum;
 }
 
+CountSums::Kind CountSums::kind_of(const MetricCounts& one) {
+  if (one.keys.defined()) return Kind::kKeyed;
+  return one.counts.scalar_type() == at::kLong ? Kind::kInteger : Kind::kReal;
+}
+
 void CountSums::add(const std::vector<MetricCounts>& counts) {
   std::ranges::for_each(counts, require_sound);
   std::vector<std::string> found;
   for (const auto& one : counts) found.push_back(description_of(one));
   if (!std::exchange(began_, true)) {
     for (size_t i = 0; i < counts.size(); ++i)
-      entries_.push_back({found[i], {.name = counts[i].name}, KeyedCounts(most_keys_), counts[i].keys.defined()});
+      entries_.push_back({found[i], kind_of(counts[i]), {.name = counts[i].name}, {}, KeyedCounts(most_keys_)});
   }
   if (!std::ranges::equal(entries_, found, {}, &Entry::description))
     throw UserError(kMixed + description() + " and " + joined(found));
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (entries_[i].has_keys) {
-      entries_[i].keyed.add(counts[i]);
-      continue;
-    }
-    auto& sum = entries_[i].sum.counts;
+    auto& [description, kind, sum, real, keyed] = entries_[i];
+    if (kind == Kind::kKeyed) keyed.add(counts[i]);
+    if (kind == Kind::kReal) real.add(counts[i].counts);
     const auto more = counts[i].counts.detach();
-    sum = sum.defined() ? sum + more.to(sum.device()) : more;
+    const bool is_first = !sum.counts.defined();
+    if (is_first || kind == Kind::kInteger) sum.counts = is_first ? more : sum.counts + more.to(sum.counts.device());
   }
 }
 
@@ -135,9 +178,10 @@ std::string CountSums::description() const {
 
 std::vector<MetricCounts> CountSums::sums() const {
   std::vector<MetricCounts> sums;
-  for (const auto& entry : entries_) {
-    sums.push_back(entry.has_keys ? entry.keyed.merged() : entry.sum);
-    sums.back().name = entry.sum.name;
+  for (const auto& [description, kind, sum, real, keyed] : entries_) {
+    sums.push_back(kind == Kind::kKeyed ? keyed.merged() : sum);
+    if (kind == Kind::kReal) sums.back().counts = RealCounts::rounded(real.words(), sum.counts.sizes()).to(sum.counts.device());
+    sums.back().name = sum.name;
   }
   return sums;
 }
@@ -183,10 +227,17 @@ std::vector<MetricCounts> CountSums::totals(Communicator& communicator) const {
   if (!began_ && !what.empty()) {
     for (const auto& described : Json::parse(what)) totals.push_back(zeros_as(described));
   }
-  for (auto& one : totals) {
-    if (one.keys.defined()) {
-      one = keyed_total(one, most_keys_, communicator);
-    } else {
+  for (size_t i = 0; i < totals.size(); ++i) {
+    auto& one = totals[i];
+    const auto kind = kind_of(one);
+    if (kind == Kind::kKeyed) one = keyed_total(one, most_keys_, communicator);
+    if (kind == Kind::kReal) {
+      auto words = began_ ? entries_[i].real.words()
+                          : at::zeros({one.counts.numel(), static_cast<int64_t>(ExactSum::kWords)}, at::kLong);
+      communicator.sum(words);
+      one.counts = RealCounts::rounded(words, one.counts.sizes());
+    }
+    if (kind == Kind::kInteger) {
       one.counts = one.counts.clone();
       communicator.sum(one.counts);
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Adds the counts of an evaluation over batches and then over ranks, exactly: the sums of integers do not depend on how
-// the samples were distributed.
+// Adds the counts of an evaluation over batches and then over ranks, exactly: integers as such, float64 in sums that are
+// rounded once, so that the result does not depend on how batches were distributed.
 #pragma once
 
 #include "comm/communicator.h"
+#include "metrics/exact_sum.h"
 
 #include <ddprun/metric.h>
 
@@ -29,6 +30,24 @@ class KeyedCounts {
   std::vector<MetricCounts> parts_;
 };
 
+// Counts in float64, of one shape: those of batches wait on their device until there are enough to be worth a copy.
+class RealCounts {
+ public:
+  void add(const at::Tensor& counts);
+
+  // Returns the sums as integers, [counts, ExactSum::kWords] int64: those of several are added by adding them.
+  at::Tensor words() const;
+
+  // Returns the numbers of such sums, float64 of this shape, on the CPU.
+  static at::Tensor rounded(const at::Tensor& words, at::IntArrayRef shape);
+
+ private:
+  void add_waiting(std::vector<ExactSum>& sums) const;
+
+  std::vector<at::Tensor> waiting_;
+  std::vector<ExactSum> sums_;  // one for each number; empty: none was added yet
+};
+
 class CountSums {
  public:
   static constexpr int64_t kMostKeys = int64_t{1} << 22;
@@ -39,7 +58,7 @@ class CountSums {
   // than before: other names, types or shapes.
   void add(const std::vector<MetricCounts>& counts);
 
-  // Returns this rank's sums, on their device.
+  // Returns this rank's sums, on their device. Waits for a GPU if there are any in float64.
   std::vector<MetricCounts> sums() const;
 
   // Returns the sums over all ranks, on every rank, on the CPU. A rank without a batch counts nothing, and need not
@@ -47,12 +66,17 @@ class CountSums {
   std::vector<MetricCounts> totals(Communicator& communicator) const;
 
  private:
+  enum class Kind { kInteger, kReal, kKeyed };
+
   struct Entry {
     std::string description;  // name, type and shape
-    MetricCounts sum;         // without keys
-    KeyedCounts keyed;        // with keys
-    bool has_keys;
+    Kind kind;
+    MetricCounts sum;   // of kInteger; of kReal its name and the shape of its counts
+    RealCounts real;    // of kReal
+    KeyedCounts keyed;  // of kKeyed
   };
+
+  static Kind kind_of(const MetricCounts& one);
 
   std::string description() const;
 

@@ -99,18 +99,10 @@ std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
   return trains ? make_train_task(place, stop_requested) : make_inference(place);
 }
 
-// Takes the key that an error of the experiment begins with, "pretrained.file: /a: no such file": the launcher knows
-// where it is written.
-Problem of_user(const std::string& text, int exit_code) {
-  Problem problem{.kind = FailureKind::kUser, .message = text, .exit_code = exit_code};
-  const auto end = text.find(": ");
-  const auto is_part_of_key = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  };
-  if (end == text.npos || !std::ranges::all_of(text.substr(0, end), is_part_of_key)) return problem;
-  problem.section = text.substr(0, end);
-  problem.message = text.substr(end + 2);
-  return problem;
+// Separates the key that an error of the experiment begins with: the launcher knows where it is written.
+Problem of_user(const std::string& message, int exit_code) {
+  auto [key, text] = split_message(message);
+  return {.kind = FailureKind::kUser, .message = std::move(text), .exit_code = exit_code, .section = std::move(key)};
 }
 
 // Describes the exception that is being handled.

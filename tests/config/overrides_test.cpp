@@ -158,5 +158,16 @@ TEST_F(Overrides, RefuseDefaults) {
   EXPECT_THAT(load_error(kMinimal, {"defaults=[model/x]"}), HasSubstr("defaults: works only in files"));
 }
 
+TEST(KeyMessage, BeginsWithAKeyOrWithNone) {
+  const auto parts = [](const std::string& message) {
+    const auto [key, text] = split_message(message);
+    return key + "|" + text;
+  };
+  EXPECT_EQ(parts("launch.workers: 9 workers: too many"), "launch.workers|9 workers: too many");
+  EXPECT_EQ(parts("seed: a"), "seed|a");
+  for (const std::string other : {"e.yaml:3:5: seed: a", "no such file: /a", "File: a", "seed:a", "", ": a"})
+    EXPECT_EQ(parts(other), "|" + (other == ": a" ? "a" : other));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -48,6 +48,13 @@ class Replay(CommandTest):
         self.assertRegex(self.replay("--step", "16", "--workers", "1"), "steps 11 to 16 .*" + SAME)
         self.assertRegex(self.replay("--step", "30"), SAME)
 
+    def test_kill_9_of_replay_ends_the_training_that_it_has_started(self):
+        self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=2")
+        replay = self.start_held(1, "replay", "run", "--step", "2")
+        replay.process.kill()
+        replay.wait()
+        self.assert_nothing_left()
+
     def test_where_the_bits_are_others_it_says_from_which_step_on_and_what_has_changed(self):
         self.ddprun(*WORDS, "launch.workers=1")
         file = self.folder / "run/digests.jsonl"

@@ -61,6 +61,33 @@ TEST(CountSums, RanksWithManyFewAndNoBatchesAddUp) {
   });
 }
 
+// Returns the float64 totals of rows that many ranks have, with as many in a batch.
+at::Tensor real_total_on(int64_t ranks, const at::Tensor& rows) {
+  at::Tensor total;
+  on_ranks(ranks, [&](Communicator& communicator) {
+    CountSums sums;
+    for (int64_t row = communicator.world().rank; row < rows.size(0); row += ranks)
+      sums.add({{.name = "areas", .counts = rows[row]}});
+    const auto found = sums.totals(communicator);
+    if (communicator.world().rank == 0) total = found.at(0).counts;
+  });
+  return total;
+}
+
+TEST(CountSums, NumbersInFloat64AddToTheSameBitsOnAnyRanks) {
+  torch::manual_seed(1);
+  for (const auto& shape : {std::vector<int64_t>{}, {3}, {60, 700}}) {  // the last is more than waits for a copy
+    auto of_rows = shape;
+    of_rows.insert(of_rows.begin(), 7);
+    const auto rows = (torch::randn(of_rows, at::kDouble) * 20).exp();  // of magnitudes from 1e-30 to 1e30
+    const auto alone = real_total_on(1, rows);
+    EXPECT_EQ(alone.sizes(), at::IntArrayRef(shape));
+    EXPECT_TRUE(at::allclose(alone, rows.sum(0), 1e-12));
+    EXPECT_TRUE(at::equal(real_total_on(1, rows.flip(0)), alone)) << "in another order";
+    for (const int64_t ranks : {2, 3, 8}) EXPECT_TRUE(at::equal(real_total_on(ranks, rows), alone)) << ranks;
+  }
+}
+
 TEST(CountSums, WithoutAnyBatchThereAreNone) {
   on_ranks(2, [](Communicator& ranks) { EXPECT_TRUE(CountSums().totals(ranks).empty()); });
 }

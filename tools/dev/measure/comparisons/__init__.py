@@ -1,12 +1,13 @@
 """The tables that compare ddprun with Python, and with itself, on any machine."""
 
-from measure.comparisons import exported, failures, inside, loader, python, ranks, sweep
+from measure.comparisons import exported, failures, inside, loader, python, ranks, same_bits, sweep
 
 TABLES = [
     *python.TABLES,
     *exported.TABLES,
     *loader.TABLES,
     *inside.TABLES,
+    *same_bits.TABLES,
     *failures.TABLES,
     *ranks.TABLES,
     *sweep.TABLES,

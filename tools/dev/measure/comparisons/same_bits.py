@@ -1,0 +1,123 @@
+"""What the promise of the same bits costs: shards, the records by which steps can be made again, and a step made again."""
+
+import functools
+import random
+
+import ddprun
+from measure import process
+from measure.comparisons.python import MEMORY, job_of, ours
+from measure.rounds import Side
+from measure.table import SPEED, Case, Figure, Ratio, Table
+
+# --- shards ----------------------------------------------------------------------------------------------------------
+
+BATCHES, WORKERS, MANY = (64, 256), (1, 2), 8
+AS_MANY_AS_WORKERS = 0.97  # of the speed without shards, at least
+
+
+def shards(bench):
+    for model in bench.options.model:
+        for batch in BATCHES:
+            for count in WORKERS:
+                yield shards_case(bench, model, batch, count)
+
+
+def shards_case(bench, model, batch, workers):
+    job = job_of(bench.options, model, batch=batch, workers=workers, threads=1)
+    sides = {number: ours(bench, job, f"{number} shards", [f"trainer.shards={number}"]) for number in (0, workers, MANY)}
+    without, as_many, many = (side.name for side in sides.values())
+    ratios = (Ratio(as_many, without, at_least=AS_MANY_AS_WORKERS), Ratio(many, without),
+              Ratio(as_many, without, MEMORY), Ratio(many, without, MEMORY))  # fmt: skip
+    return Case(list(sides.values()), (SPEED, MEMORY), ratios, f"{model}, batch {batch}, {workers} workers")
+
+
+def shards_in_words(bench):
+    return (
+        f"MNIST, {bench.options.steps} steps on {bench.options.device}, one thread in each worker: `trainer.shards` "
+        "beside none, as many as workers and eight."
+    )
+
+
+# --- digests and records ---------------------------------------------------------------------------------------------
+
+STEP = Figure("step_ms", "step, ms", 3, more_is_better=False)
+
+
+def digests(bench):
+    """Rows of metrics come with a digest of weights, optimizer state and averages, compared between the workers."""
+    options = bench.options
+    for model in options.model:
+        words = {
+            f"a row of {options.warm_up} steps": [],
+            "a row of each step": ["trainer.log_every=1"],
+            "each operator recorded": [f"+record.steps=1..{options.steps}"],
+        }
+        job = job_of(options, model, workers=2, threads=1)
+        sides = [ours(bench, job, name, own) for name, own in words.items()]
+        yield Case(sides, (STEP,), tuple(Ratio(side.name, sides[0].name, STEP) for side in sides[1:]), model)
+
+
+def digests_in_words(bench):
+    return (
+        f"MNIST, global batch {bench.options.global_batch}, 2 workers with one thread: what a row of metrics costs with "
+        "its digest and the comparison of the workers, and what a record of every operator does, as `ddprun replay` "
+        "makes it of one step."
+    )
+
+
+# --- a step again ----------------------------------------------------------------------------------------------------
+
+AGAIN = Figure("seconds", "replay, s", 2, more_is_better=False)
+HALF_AN_INTERVAL = Figure("half_interval", "half a checkpoint's interval, s", 2)
+WITHIN = Figure("within", "half an interval and 2 s, over the replay")
+ADDED = 2  # seconds, for the start
+
+
+def replay(bench):
+    for model in bench.options.model:
+        side = Side("ddprun replay", Replays(bench, model).again)
+        yield Case([side], (AGAIN, HALF_AN_INTERVAL), (Ratio(side.name, figure=WITHIN, at_least=1),), model)
+
+
+class Replays:
+    """Of one run, with three checkpoints: each time of another step."""
+
+    def __init__(self, bench, model):
+        self.bench, self.folder = bench, bench.folder / f"replayed_{model}"
+        self.interval = bench.options.steps // 3
+        self.job = job_of(bench.options, model, workers=2, threads=1)
+        self.steps = random.Random(1)
+
+    @functools.cached_property
+    def run(self):
+        self.folder.mkdir()
+        command = self.bench.ddprun.command(self.job, self.folder / "run")
+        process.run([*command, f"checkpoint.every={self.interval}st"], {}, self.folder, self.bench.most_seconds)
+        return ddprun.run(self.folder / "run")
+
+    @functools.cached_property
+    def interval_seconds(self):
+        rows = [row for row in self.run.rows() if row["split"] == "train" and row["step"] >= self.job.warm_up]
+        each = (rows[-1]["time"] - rows[0]["time"]) / (rows[-1]["step"] - rows[0]["step"])
+        return each * self.interval
+
+    def again(self, seconds):
+        half = self.interval_seconds / 2
+        step = self.steps.randint(1, self.job.steps)
+        words = ["replay", "run", f"--step={step}", f"--page=step_{step}.html"]
+        made = process.run([self.bench.ddprun.program, *words], {}, self.folder, seconds)
+        return {"seconds": made.seconds, "half_interval": half, "within": (half + ADDED) / made.seconds}
+
+
+def replay_in_words(bench):
+    return (
+        f"A run of MNIST with a checkpoint every {bench.options.steps // 3} steps on 2 workers, of which each round "
+        "makes another step again, by chance, with its page."
+    )
+
+
+TABLES = [
+    Table("shards", "training with trainer.shards beside training without", shards, words=shards_in_words),
+    Table("digests", "what digests at rows of metrics and records of operators cost", digests, words=digests_in_words),
+    Table("replay", "how long a step takes that is made again, beside half a checkpoint's interval", replay, words=replay_in_words),
+]  # fmt: skip

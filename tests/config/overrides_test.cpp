@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "config/config_fixture.h"
+#include "config/key_path.h"
 
 namespace ddprun {
 namespace {

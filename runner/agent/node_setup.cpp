@@ -111,6 +111,14 @@ std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
                   ". Give each node its own, or omit it to use the one on the route to " + endpoint.text());
 }
 
+// Checks that each worker would have a part of the batch if all nodes came that may. Where each takes as many workers as
+// it has GPUs, the number shows when they are there.
+void require_parts_for_all_nodes(const TrainerConfig& trainer, int64_t workers, const Placement& placement) {
+  const auto all = workers * placement.max_nodes;
+  if (placement.role == Role::kRank || placement.max_nodes == 1 || all == 0) return;
+  require_a_part_for_each(trainer, all, log::text(all, " workers on up to ", placement.max_nodes, " nodes"));
+}
+
 void require_one_process(const NodeSetup& setup) {
   if (setup.standalone()) return;
   throw UserError(
@@ -135,7 +143,9 @@ NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment
     setup.gpu = 0;
   }
   if (has_cores_of_its_own(placement, machine, environment)) node.cores *= placement.local_world_size;
-  setup.launch = choose_launch(with_placement(experiment.launch, placement, node), experiment.trainer, node);
+  const auto wanted = with_placement(experiment.launch, placement, node);
+  require_parts_for_all_nodes(experiment.trainer, wanted.workers, placement);
+  setup.launch = choose_launch(wanted, experiment.trainer, node);
   if (setup.is_rank()) setup.launch.workers = 1;
   if (setup.standalone()) return setup;
   setup.secret = {.id = placement.job_id, .token = read_token(experiment.launch)};

@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
+using ::testing::StartsWith;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -131,6 +132,22 @@ TEST(NodeSetup, TwoRanksForTheOnlyGpuAreRefused) {
   const auto error =
       error_of([&] { find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 1, .cores = 8}); });
   EXPECT_THAT(error, HasSubstr("2 workers for 1 GPUs"));
+}
+
+TEST(NodeSetup, MoreWorkersThanShardsOrSamplesAreRefusedBeforeTheirNodesCome) {
+  auto few = experiment();
+  few.launch.workers = 2;
+  const LaunchFlags flags{.nnodes = Setting{"--nnodes", "1:3"},
+                          .rdzv_endpoint = Setting{"--rdzv-endpoint", "127.0.0.1:1"}};
+  const auto refusal = [&] { return error_of([&] { find_node_setup(flags, few, Environment({}), {.cores = 8}); }); };
+  EXPECT_EQ(refusal(), "");
+  few.trainer.shards = 4;
+  EXPECT_THAT(refusal(), StartsWith("trainer.shards: 4 shards for 6 workers on up to 3 nodes: each needs one"));
+  few.trainer.shards = 6;
+  EXPECT_EQ(refusal(), "");
+  few.trainer.shards = 0;
+  few.trainer.global_batch = 5;
+  EXPECT_THAT(refusal(), StartsWith("trainer.global_batch: 5 samples for 6 workers on up to 3 nodes"));
 }
 
 TEST(NodeSetup, StrategyDpIsRefusedInOneOfSeveralProcesses) {

@@ -24,11 +24,12 @@ def shards(bench):
 
 def shards_case(bench, model, batch, workers):
     job = job_of(bench.options, model, batch=batch, workers=workers, threads=1)
-    sides = {number: ours(bench, job, f"{number} shards", [f"trainer.shards={number}"]) for number in (0, workers, MANY)}
-    without, as_many, many = (side.name for side in sides.values())
+    numbers = {"without": 0, "as many as workers": workers, f"{MANY} shards": MANY}
+    sides = [ours(bench, job, name, [f"trainer.shards={number}"]) for name, number in numbers.items()]
+    without, as_many, many = numbers
     ratios = (Ratio(as_many, without, at_least=AS_MANY_AS_WORKERS), Ratio(many, without),
               Ratio(as_many, without, MEMORY), Ratio(many, without, MEMORY))  # fmt: skip
-    return Case(list(sides.values()), (SPEED, MEMORY), ratios, f"{model}, batch {batch}, {workers} workers")
+    return Case(sides, (SPEED, MEMORY), ratios, f"{model}, batch {batch}, {workers} worker{'s' * (workers > 1)}")
 
 
 def shards_in_words(bench):

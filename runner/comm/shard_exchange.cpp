@@ -13,6 +13,8 @@
 namespace ddprun {
 namespace {
 
+constexpr int64_t kOneRound = int64_t{1} << 20;  // bytes of all ranks' sums of a bucket
+
 // Adds those of `from` that are there to those of `to`, which takes them over where it has none.
 void add_to(Gradients& to, const Gradients& from) {
   std::vector<at::Tensor> sums, added;
@@ -134,9 +136,14 @@ void ShardExchange::start(std::shared_ptr<const ShardTree> tree) {
   }
 }
 
+bool ShardExchange::in_one_round(const at::Tensor& bucket) const {
+  return state_->getSize() * static_cast<int64_t>(bucket.nbytes()) <= kOneRound;
+}
+
 // Returns how many of a bucket's elements each rank adds: the last rank those that are left over, too.
-std::vector<int64_t> ShardExchange::chunks(int64_t size) const {
-  const int64_t world = state_->getSize();
+std::vector<int64_t> ShardExchange::chunks(const at::Tensor& bucket) const {
+  const int64_t world = state_->getSize(), size = bucket.numel();
+  if (in_one_round(bucket)) return std::vector<int64_t>(static_cast<size_t>(world), size);
   std::vector<int64_t> chunks(static_cast<size_t>(world), size / world);
   chunks.back() += size % world;
   return chunks;
@@ -201,7 +208,8 @@ c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket&
 
 void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const {
   const auto world = static_cast<size_t>(state_->getSize());
-  auto chunk_of = chunks(exchange.bucket.numel());
+  const bool whole = in_one_round(exchange.bucket);
+  auto chunk_of = chunks(exchange.bucket);
   std::vector<int64_t> nothing(world, 0);
   const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
   const auto slots = static_cast<int64_t>(std::max(slots_.size(), world));
@@ -214,17 +222,18 @@ void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>&
     const bool sends = turn < sums.size();
     auto to = received.narrow(0, begin, size);
     auto from = sends ? sums[turn] : exchange.bucket.narrow(0, 0, 0);
+    if (sends && whole) from = exchange.copies.emplace_back(from.repeat({static_cast<int64_t>(world)}));
     exchange.works.push_back(state_->alltoall_base(to, from, coming, sends ? chunk_of : nothing));
     begin += size;
   }
 }
 
-// Adds all ranks' sums of this rank's chunk, and sends the result to all. It lies in the first slot: rank 0 always has
-// the first shard.
+// Adds all ranks' sums of this rank's chunk, and sends the result to all that do not add it themselves. It lies in the
+// first slot: rank 0 always has the first shard.
 void ShardExchange::add_and_send(Exchange& exchange) const {
   for (const auto& work : std::exchange(exchange.works, {})) work->wait();
   const int64_t world = state_->getSize();
-  auto chunk_of = chunks(exchange.bucket.numel());
+  auto chunk_of = chunks(exchange.bucket);
   const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
   const auto& received = exchange.space->received;
   std::vector<at::Tensor> stack;
@@ -237,11 +246,15 @@ void ShardExchange::add_and_send(Exchange& exchange) const {
     }
   }
   drop_negative_zeros(stack.front());
+  exchange.added = true;
+  if (in_one_round(exchange.bucket)) {
+    exchange.bucket.copy_(stack.front());
+    return;
+  }
   auto copies = received.narrow(0, 0, world * mine);
   copies.view({world, mine}).narrow(0, 1, world - 1).copy_(stack.front());
   std::vector<int64_t> to_each(static_cast<size_t>(world), mine);
   exchange.works.push_back(state_->alltoall_base(exchange.bucket, copies, chunk_of, to_each));
-  exchange.added = true;
 }
 
 void ShardExchange::end_first() {

@@ -72,7 +72,8 @@ class PartSums {
 
 // The exchange of a bucket's sums: every rank sends to each rank its sums of that one's chunk; that one adds all ranks'
 // in the order of the tree and sends the result to all. Each of the two is an all-to-all, straight out of the bucket
-// where a rank has a single sum, and straight into it.
+// where a rank has a single sum, and straight into it. A small bucket's chunks are all of it, in one round: every rank
+// adds all ranks' sums, which takes less time than waiting twice.
 //
 // c10d calls it in backward, for one bucket after the other. Meanwhile the one before is under way: its sums are added
 // and sent when the next bucket comes, so that all ranks issue their collectives in one order.
@@ -99,10 +100,12 @@ class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr
     Space* space;
     c10::intrusive_ptr<c10::ivalue::Future> done;
     std::vector<Work> works;
+    std::vector<at::Tensor> copies;  // of this rank's sums, one for each rank, if there is one round
     bool added = false;
   };
 
-  std::vector<int64_t> chunks(int64_t size) const;
+  bool in_one_round(const at::Tensor& bucket) const;
+  std::vector<int64_t> chunks(const at::Tensor& bucket) const;
   std::vector<at::Tensor> own_sums(const c10d::GradBucket& bucket, Space& space) const;
   void send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const;
   void add_and_send(Exchange& exchange) const;

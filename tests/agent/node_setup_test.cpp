@@ -139,7 +139,7 @@ TEST(NodeSetup, MoreWorkersThanShardsOrSamplesAreRefusedBeforeTheirNodesCome) {
   few.launch.workers = 2;
   const LaunchFlags flags{.nnodes = Setting{"--nnodes", "1:3"},
                           .rdzv_endpoint = Setting{"--rdzv-endpoint", "127.0.0.1:1"}};
-  const auto refusal = [&] { return error_of([&] { find_node_setup(flags, few, Environment({}), {.cores = 8}); }); };
+  const auto refusal = [&] { return error_of([&] { find_node_setup(flags, few, Environment(), {.cores = 8}); }); };
   EXPECT_EQ(refusal(), "");
   few.trainer.shards = 4;
   EXPECT_THAT(refusal(), StartsWith("trainer.shards: 4 shards for 6 workers on up to 3 nodes: each needs one"));

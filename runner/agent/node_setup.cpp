@@ -111,11 +111,11 @@ std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
                   ". Give each node its own, or omit it to use the one on the route to " + endpoint.text());
 }
 
-// Checks that each worker would have a part of the batch if all nodes came that may. Where each takes as many workers as
-// it has GPUs, the number shows when they are there.
+// Checks that each worker would have a part of the batch if as many nodes like this one came as may: a run must not
+// fail when they do. Where all come before it begins, or each has as many workers as GPUs, their number shows then.
 void require_parts_for_all_nodes(const TrainerConfig& trainer, int64_t workers, const Placement& placement) {
   const auto all = workers * placement.max_nodes;
-  if (placement.role == Role::kRank || placement.max_nodes == 1 || all == 0) return;
+  if (placement.role == Role::kRank || placement.min_nodes == placement.max_nodes || all == 0) return;
   require_a_part_for_each(trainer, all, log::text(all, " workers on up to ", placement.max_nodes, " nodes"));
 }
 

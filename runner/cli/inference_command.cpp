@@ -85,8 +85,7 @@ Inference prepare_inference(const Arguments& arguments) {
   auto trainer = experiment.trainer;
   trainer.strategy =
       Strategy::kDdp;  // the strategy of training does not matter: each worker has its own model and batches
-  inference.launch =
-      with_places(experiment, [&] { return choose_launch(experiment.launch, trainer, this_machine()); });
+  inference.launch = with_places(experiment, [&] { return choose_launch(experiment.launch, trainer, this_machine()); });
   if (!inference.launch.warning.empty()) log::warn(located(inference.launch.warning, experiment));
   prepare_data(inference.checked);
   return inference;

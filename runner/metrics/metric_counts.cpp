@@ -180,7 +180,8 @@ std::vector<MetricCounts> CountSums::sums() const {
   std::vector<MetricCounts> sums;
   for (const auto& [description, kind, sum, real, keyed] : entries_) {
     sums.push_back(kind == Kind::kKeyed ? keyed.merged() : sum);
-    if (kind == Kind::kReal) sums.back().counts = RealCounts::rounded(real.words(), sum.counts.sizes()).to(sum.counts.device());
+    if (kind == Kind::kReal)
+      sums.back().counts = RealCounts::rounded(real.words(), sum.counts.sizes()).to(sum.counts.device());
     sums.back().name = sum.name;
   }
   return sums;

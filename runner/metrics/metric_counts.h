@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Adds the counts of an evaluation over batches and then over ranks, exactly: integers as such, float64 in sums that are
-// rounded once, so that the result does not depend on how batches were distributed.
+// Adds the counts of an evaluation over batches and then over ranks, exactly: integers as such, float64 in sums that
+// are rounded once, so that the result does not depend on how batches were distributed.
 #pragma once
 
 #include "comm/communicator.h"

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/communication_error.h"
 #include "base/log.h"
+#include "config/key_path.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
 #include "train/out_of_memory.h"

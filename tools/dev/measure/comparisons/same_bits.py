@@ -80,14 +80,19 @@ def replay(bench):
         yield Case([side], (AGAIN, HALF_AN_INTERVAL), (Ratio(side.name, figure=WITHIN, at_least=1),), model)
 
 
+INTERVALS = 3  # of a run, each with a checkpoint at its end
+
+
 class Replays:
-    """Of one run, with three checkpoints: each time of another step."""
+    """Of one run: each time of another step, spread evenly over the intervals between checkpoints."""
 
     def __init__(self, bench, model):
         self.bench, self.folder = bench, bench.folder / f"replayed_{model}"
-        self.interval = bench.options.steps // 3
+        self.interval = bench.options.steps // INTERVALS
         self.job = job_of(bench.options, model, workers=2, threads=1)
-        self.steps = random.Random(1)
+        rounds, chance = bench.options.pairs, random.Random(1)
+        places = [self.interval * (2 * number + 1) // (2 * rounds) + 1 for number in range(rounds)]
+        self.steps = [place + self.interval * chance.randrange(INTERVALS) for place in places]
 
     @functools.cached_property
     def run(self):
@@ -104,7 +109,7 @@ class Replays:
 
     def again(self, seconds):
         half = self.interval_seconds / 2
-        step = self.steps.randint(1, self.job.steps)
+        step = self.steps.pop()
         words = ["replay", "run", f"--step={step}", f"--page=step_{step}.html"]
         made = process.run([self.bench.ddprun.program, *words], {}, self.folder, seconds)
         return {"seconds": made.seconds, "half_interval": half, "within": (half + ADDED) / made.seconds}
@@ -112,8 +117,8 @@ class Replays:
 
 def replay_in_words(bench):
     return (
-        f"A run of MNIST with a checkpoint every {bench.options.steps // 3} steps on 2 workers, of which each round "
-        "makes another step again, by chance, with its page."
+        f"A run of MNIST with a checkpoint every {bench.options.steps // INTERVALS} steps on 2 workers, of which each "
+        "round makes another step again, with its page."
     )
 
 

@@ -18,7 +18,6 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 

@@ -1,3 +1,4 @@
+include(${CMAKE_CURRENT_LIST_DIR}/DdprunSkipped.cmake)
 # Installed programs find our libraries beside them, and LibTorch in lib/ddprun/libtorch. The installation makes that a
 # link to the site-packages of the build's torch; a wheel of ddprun leaves it out, and names nothing of the machine it was made on.
 set(CMAKE_INSTALL_RPATH $ORIGIN/../lib $ORIGIN/../${DDPRUN_LIBTORCH_DIR}/torch/lib)
@@ -63,7 +64,8 @@ function(ddprun_add_backend name)
 endfunction()
 
 # ddprun_add_test(<name> SOURCES <file>... [TORCH] [APART] [LABEL unit|dist|package|end_to_end] [LINK <target>...] [TIMEOUT <seconds>])
-# A GoogleTest program; each of its suites is one of CTest's tests. APART: its files have names in common, and are compiled one by one.
+# A GoogleTest program, which is one of CTest's tests: to load LibTorch takes longer than most of its suites do. APART: its files have
+# names in common, and are compiled one by one.
 function(ddprun_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;APART" "LABEL;TIMEOUT" "SOURCES;LINK")
   set(label unit)
@@ -89,8 +91,9 @@ function(ddprun_add_test name)
     target_link_libraries(${name} PRIVATE ddprun::sdk)
     ddprun_pch(${name} MODULE)
   endif()
-  set(discovery ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
-  file(WRITE ${discovery} "include(${PROJECT_SOURCE_DIR}/cmake/DdprunTestSuites.cmake)
-ddprun_discover_suites(${PROJECT_BINARY_DIR}/tests/${name} ${label} ${timeout})\n")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${discovery})
+  # Several tests run at once, so none of OpenMP's threads may wait by turning round and round: beside a few busy programs
+  # that takes twenty times as long.
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES
+    LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive SKIP_REGULAR_EXPRESSION "${ddprun_all_skipped}")
 endfunction()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // libnvrtc.so.13: compiles a kernel for the host. The "CUBIN" is "pretend:" and the path of a library, which the
-// pretend cudart opens; the library lies in memory without a name, so that nothing is left behind. (NVRTC
-// documentation, "User Interface".)
+// pretend cudart opens; the library lies in memory without a name, so that nothing is left behind. What was compiled is
+// kept in the build tree, for the next process that compiles the same. (NVRTC documentation, "User Interface".)
 #include "pretend_gpu/engine.h"
 
 #include <nvrtc.h>
@@ -14,14 +14,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <regex>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 namespace fs = std::filesystem;
 
 struct _nvrtcProgram {
   fs::path folder;  // of the sources; gone when it is compiled
+  std::string sources;  // all of them
   std::string code, log;
 };
 
@@ -62,6 +65,20 @@ std::string in_memory(const std::string& library) {
   return file < 0 ? "" : "/proc/self/fd/" + std::to_string(file);
 }
 
+// Returns where a library of these sources is kept.
+fs::path kept_library(const std::string& sources) {
+  const auto all = sources + read(PRETEND_DEVICE_HEADER) + PRETEND_COMPILER;
+  return fs::path(PRETEND_KERNELS) / (std::to_string(std::hash<std::string>()(all)) + ".so");
+}
+
+// Keeps a library, if it can be: others may keep the same one at this moment.
+void keep(const fs::path& library, const fs::path& place) {
+  const auto whole = place.string() + "." + std::to_string(::getpid());
+  std::error_code ignored;
+  fs::create_directories(place.parent_path(), ignored);
+  if (fs::copy_file(library, whole, fs::copy_options::overwrite_existing, ignored)) fs::rename(whole, place, ignored);
+}
+
 nvrtcResult give(const std::string& text, char* to) {
   std::memcpy(to, text.c_str(), text.size() + 1);
   return NVRTC_SUCCESS;
@@ -98,9 +115,13 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram* out, const char* source, const char
   if (order.kind == pretend::Order::kError) return static_cast<nvrtcResult>(order.error);
   auto folder = (fs::temp_directory_path() / "pretend_nvrtc_XXXXXX").string();
   if (!::mkdtemp(folder.data())) return NVRTC_ERROR_OUT_OF_MEMORY;
-  auto* program = new _nvrtcProgram{folder, "", ""};
-  write(program->folder / "kernel.cpp", std::string(source) + "\n" + binders_of(source));
-  for (int i = 0; i < count; ++i) write(program->folder / names[i], headers[i]);
+  auto* program = new _nvrtcProgram{folder, "", "", ""};
+  const auto add = [program](const std::string& name, const std::string& text) {
+    write(program->folder / name, text);
+    program->sources += name + "\n" + text;
+  };
+  add("kernel.cpp", std::string(source) + "\n" + binders_of(source));
+  for (int i = 0; i < count; ++i) add(names[i], headers[i]);
   *out = program;
   return NVRTC_SUCCESS;
 }
@@ -110,6 +131,12 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
   const auto order = pretend::ordered(__func__, NVRTC_ERROR_COMPILATION);
   if (order.kind == pretend::Order::kError) return static_cast<nvrtcResult>(order.error);
   const auto& folder = program->folder;
+  const auto kept = kept_library(program->sources);
+  if (fs::exists(kept)) {
+    program->code = "pretend:" + in_memory(read(kept));
+    fs::remove_all(folder);
+    return NVRTC_SUCCESS;
+  }
   const auto library = folder / "kernel.so", log = folder / "log";
   const auto command = "env -u LD_PRELOAD " PRETEND_COMPILER
                        " -std=c++20 -O2 -shared -fPIC -include " PRETEND_DEVICE_HEADER " -I" +
@@ -118,6 +145,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
   const bool compiled = std::system(command.c_str()) == 0;
   program->log = read(log);
   if (compiled) program->code = "pretend:" + in_memory(read(library));
+  if (compiled) keep(library, kept);
   fs::remove_all(folder);
   if (!compiled) pretend::log(0, "NVRTC: %s", program->log.c_str());
   return compiled ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;

@@ -23,7 +23,7 @@
 namespace fs = std::filesystem;
 
 struct _nvrtcProgram {
-  fs::path folder;  // of the sources; gone when it is compiled
+  fs::path folder;      // of the sources; gone when it is compiled
   std::string sources;  // all of them
   std::string code, log;
 };

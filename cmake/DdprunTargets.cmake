@@ -1,4 +1,3 @@
-include(${CMAKE_CURRENT_LIST_DIR}/DdprunSkipped.cmake)
 # Installed programs find our libraries beside them, and LibTorch in lib/ddprun/libtorch. The installation makes that a
 # link to the site-packages of the build's torch; a wheel of ddprun leaves it out, and names nothing of the machine it was made on.
 set(CMAKE_INSTALL_RPATH $ORIGIN/../lib $ORIGIN/../${DDPRUN_LIBTORCH_DIR}/torch/lib)

@@ -40,7 +40,7 @@ void start_data(const CheckedExperiment& checked) try {
 
 void tell_of_unused(const SanityCheck& check, const Experiment& experiment, int64_t workers) {
   if (check.unused.empty() || experiment.trainer.find_unused_parameters) return;
-  const auto text = plugin_places(experiment).at("model") + ": " + unused_text(check.unused);
+  const auto text = located("model: " + unused_text(check.unused), experiment);
   if (workers > 1) throw UserError(text);
   log::warn(text);
 }

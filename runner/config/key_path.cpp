@@ -48,7 +48,8 @@ KeyMessage split_message(const std::string& message) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
   };
   const auto end = message.find(": ");
-  if (end == message.npos || !std::ranges::all_of(message.substr(0, end), is_part_of_key)) return {.text = message};
+  if (end == message.npos || end == 0 || !std::ranges::all_of(message.substr(0, end), is_part_of_key))
+    return {.text = message};
   return {message.substr(0, end), message.substr(end + 2)};
 }
 

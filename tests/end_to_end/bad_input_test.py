@@ -205,7 +205,7 @@ class Machine(CommandTest):
         self.assertIn("launch.device: cuda, but no GPU is found here; use launch.device=cpu", message)
 
     def test_what_only_this_machine_refuses_is_shown_at_its_key(self):
-        """A run, check and resume find these after the file was read."""
+        """A run finds these after the file was read."""
         for section, key, value, words in (
                 ("launch", "device", "cuda", "cuda, but no GPU is found here"),
                 ("launch", "backend", "nccl", "nccl connects GPUs"), ("launch", "threads", "2", "2 for each worker, but OMP_THREAD_LIMIT=1"),

@@ -61,7 +61,7 @@ TEST(CountSums, RanksWithManyFewAndNoBatchesAddUp) {
   });
 }
 
-// Returns the float64 totals of rows that many ranks have, with as many in a batch.
+// Returns the float64 totals of rows that so many ranks share, each row a batch.
 at::Tensor real_total_on(int64_t ranks, const at::Tensor& rows) {
   at::Tensor total;
   on_ranks(ranks, [&](Communicator& communicator) {

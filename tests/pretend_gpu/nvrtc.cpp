@@ -30,6 +30,8 @@ struct _nvrtcProgram {
 
 namespace {
 
+constexpr auto kCompiler = PRETEND_COMPILER " -std=c++20 -O2 -shared -fPIC -include " PRETEND_DEVICE_HEADER;
+
 void write(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
   std::ofstream(file) << text;
@@ -67,7 +69,7 @@ std::string in_memory(const std::string& library) {
 
 // Returns where a library of these sources is kept.
 fs::path kept_library(const std::string& sources) {
-  const auto all = sources + read(PRETEND_DEVICE_HEADER) + PRETEND_COMPILER;
+  const auto all = sources + read(PRETEND_DEVICE_HEADER) + kCompiler;
   return fs::path(PRETEND_KERNELS) / (std::to_string(std::hash<std::string>()(all)) + ".so");
 }
 
@@ -138,10 +140,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
     return NVRTC_SUCCESS;
   }
   const auto library = folder / "kernel.so", log = folder / "log";
-  const auto command = "env -u LD_PRELOAD " PRETEND_COMPILER
-                       " -std=c++20 -O2 -shared -fPIC -include " PRETEND_DEVICE_HEADER " -I" +
-                       folder.string() + " " + (folder / "kernel.cpp").string() + " -o " + library.string() + " >" +
-                       log.string() + " 2>&1";
+  const auto command = std::string("env -u LD_PRELOAD ") + kCompiler + " -I" + folder.string() + " " +
+                       (folder / "kernel.cpp").string() + " -o " + library.string() + " >" + log.string() + " 2>&1";
   const bool compiled = std::system(command.c_str()) == 0;
   program->log = read(log);
   if (compiled) program->code = "pretend:" + in_memory(read(library));

@@ -3,6 +3,7 @@
 // each worker is this program again, with the command `worker`.
 #include "agent/early_signals.h"
 #include "agent/error_file.h"
+#include "agent/run_source.h"
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -18,6 +19,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <sstream>
@@ -58,10 +60,11 @@ namespace {
 }
 
 // A mistake in the command or the experiment is every rank's: of those that an engine has started on this machine the
-// first tells it. torchrun shows the message of the rank that failed first, from a file.
+// first tells it. torchrun shows the message of the rank that failed first, from a file; ddprun.train raises it on
+// each.
 int tell(const std::string& message, int exit_code) {
   const bool told = ddprun::tell_torchrun(message) || exit_code == ddprun::kExitUsage;
-  if (!told || ddprun::is_first_of_its_node()) ddprun::log::error(message);
+  if (!told || ddprun::is_first_of_its_node() || std::getenv(ddprun::kRunFile)) ddprun::log::error(message);
   return exit_code;
 }
 

@@ -16,6 +16,16 @@ die() {
   exit "$status"
 }
 
+# refuse_other_machine ROOT: a clone's .venv and build hold programs of one kind of machine. Where login nodes and compute nodes are of two
+# kinds and share their files, the second would otherwise replace what the first has installed.
+refuse_other_machine() {
+  local mark=$1/build/.machine made_on
+  [[ -r $mark ]] || return 0
+  made_on=$(<"$mark")
+  [[ $made_on == "$HOSTTYPE" ]] || die 2 "this clone was set up on $made_on, and this machine is $HOSTTYPE: use a clone for each
+  (or remove build and .venv, to set this one up anew)"
+}
+
 # How many compilers may run at once: a file that uses LibTorch takes up to 2 GB of memory to compile.
 compilers() {
   local cores memory

@@ -40,6 +40,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,7 @@ class Agent {
     require_sidecars(request_.checked.sidecars);
     // Opened only now that this node listens, so that a failure to listen shows before the other nodes are kept busy.
     auto run = open_run(request_.resumed, request_.checked, setup_.placement);
+    tell_caller(run.folder.path());
     request_.early.reset();
     const std::scoped_lock lock(mutex_);
     if (!setup_.standalone()) common_ = common_part(request_.checked);
@@ -275,13 +277,13 @@ class Agent {
 
   void record_failure(const LaunchResult& result) const {
     const auto& folder = run_->folder.path();
-    auto end = recorded_end(folder);
+    auto [end, history] = recorded_end(folder);
     end.status = word_of(RunStatus::kFailed);
     end.stop_reason = headline(result.report);
     end.total_seconds = earlier_seconds_ + since_command_.seconds();
     end.world_size = world_size_;
     try {
-      write_summary(folder, {.end = end, .attempt = attempt_, .loggers = read_troubles(folder)});
+      write_summary(folder, {.end = end, .attempt = attempt_, .history = history, .loggers = read_troubles(folder)});
     } catch (const UserError& error) {
       log::warn(error.what());  // the run's own failure is the one to report
     }
@@ -424,15 +426,29 @@ void find_server(NodeSetup& setup) {
   if (setup.secret.token.empty()) setup.secret.token = server.token;
 }
 
+// Takes part in the run as a node that is not the first. A script's earlier run may be about to end at the same
+// endpoint: until its server has gone, this node asks again.
+NodeResult run_joined(const NodeSetup& setup, const PlanAttempt& plan) {
+  const auto deadline = Clock::now() + seconds(setup.config.join_seconds);
+  bool has_begun = false;
+  const auto begin = [&](const Order& order) { return has_begun = true, plan(order); };
+  for (;;) {
+    RemoteLink link(Connection::open(setup.endpoint, setup.secret, deadline), setup.config.node_timeout_seconds);
+    auto node = run_node(link, setup.info(false), begin);
+    const bool over =
+        node.text == kRunIsOver || node.exit_code == kExitFailed;  // or it went while this one was joining
+    if (has_begun || !over || setup.placement.earlier_runs == 0 || Clock::now() >= deadline) return node;
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
 int join_rendezvous(NodeSetup setup, const RunRequest& request) {
   const bool knows_the_first = !setup.secret.token.empty();  // else whoever has written to torchrun's store may be it
   if (setup.placement.agent_store) find_server(setup);
-  RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
-                  setup.config.node_timeout_seconds);
   const auto& experiment = request.checked.experiment;
   const auto own_folder = request.resumed.empty() ? experiment.run_dir : request.resumed;
   fs::path run_dir;
-  const auto node = run_node(link, setup.info(false), [&](const Order& order) {
+  const auto node = run_joined(setup, [&](const Order& order) {
     const auto& attempt = order.attempt;
     if (run_dir.empty()) require_same_experiment(order.experiment, common_part(request.checked));
     if (!knows_the_first) require_expected_places(attempt, experiment, own_folder);
@@ -442,6 +458,7 @@ int join_rendezvous(NodeSetup setup, const RunRequest& request) {
     }
     auto plan = plan_of(setup, request, attempt);
     if (!sees_run(attempt.run_dir, attempt.mark)) make_own_folder(attempt.run_dir, attempt.first_node, plan.config);
+    if (run_dir.empty()) tell_caller(attempt.run_dir);
     run_dir = attempt.run_dir;
     return plan;
   });

@@ -7,6 +7,10 @@
 
 #include <ddprun/error.h>
 
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -34,7 +38,7 @@ void check_driver(const Machine& machine) {
 // Checks the GPUs that are used; the others may be as old as they like.
 void check_models(const Machine& machine, int64_t used) {
   for (size_t gpu = 0; gpu < machine.models.size() && gpu < static_cast<size_t>(used); ++gpu) {
-    const auto& [name, capability] = machine.models[gpu];
+    const auto& [name, capability, cores] = machine.models[gpu];
     if (capability == 0 || capability >= kCuda.capability) continue;
     throw UserError(log::text("launch.device: GPU ", gpu, " (", name, ") has compute capability ",
                               capability_text(capability), ", and this LibTorch is compiled for ",
@@ -87,6 +91,19 @@ int64_t workers_of(const TrainerConfig& trainer, const Machine& machine, bool on
   return trainer.shards > 0 ? std::min(trainer.shards, machine.cores) : 1;
 }
 
+// Returns the cores that each worker has to itself: its share of the machine's, and of those that it is bound to with
+// the other workers of GPUs next to them.
+int64_t cores_of_a_worker(const LaunchChoice& choice, int64_t cores) {
+  auto least = std::max<int64_t>(1, cores / choice.workers);
+  const auto bound = std::min<int64_t>(choice.workers, std::ssize(choice.cores));
+  for (int64_t gpu = 0; gpu < bound; ++gpu) {
+    const auto& own = choice.cores[gpu];
+    const auto sharing = std::count(choice.cores.begin(), choice.cores.begin() + bound, own);
+    if (!own.empty()) least = std::min(least, std::max<int64_t>(1, std::ssize(own) / sharing));
+  }
+  return least;
+}
+
 // Sets what the environment has for OpenMP that may give a worker fewer threads than it asks for.
 void read_thread_limits(Machine& machine) {
   const auto* limit = std::getenv("OMP_THREAD_LIMIT");
@@ -117,14 +134,19 @@ constexpr auto kPretended =
     "memory "
     "mean nothing";
 
+#if defined(__x86_64__)
+constexpr auto kBf16Instructions = "AVX-512";
 bool computes_bf16() {
-#ifdef __x86_64__
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return true;
-#endif
 }
+#elif defined(__aarch64__)
+constexpr auto kBf16Instructions = "instructions for bf16";
+bool computes_bf16() {
+  constexpr auto kBf16 = 1UL << 14;  // HWCAP2_BF16 of Linux' asm/hwcap.h; a Neoverse N1 has none
+  return (::getauxval(AT_HWCAP2) & kBf16) != 0;
+}
+#endif
 
 std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
   if (!on_gpu && config.device == Device::kAuto && !machine.driver_problem.empty())
@@ -133,7 +155,8 @@ std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, c
       (trainer.precision != PrecisionMode::kBf16 && trainer.precision != PrecisionMode::kBf16Pure))
     return "";
   return "trainer.precision: " + std::string(word_of(trainer.precision)) +
-         " can take ten times as long as fp32 on this processor, which has no AVX-512; use fp32 where speed matters";
+         " can take ten times as long as fp32 on this processor, which has no " + kBf16Instructions +
+         "; use fp32 where speed matters";
 }
 
 // Limits the spinning of OpenMP's threads, which by default lasts milliseconds at the end of each loop: on a machine
@@ -183,7 +206,10 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   if (on_gpu) check_models(machine, std::max(choice.workers, choice.gpus));
   if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
   require_a_part_for_each(trainer, choice.workers, log::text(choice.workers, " workers"));
-  const auto threads = trainer.shards > 0 ? 1 : std::max<int64_t>(1, machine.cores / choice.workers);
+  if (on_gpu && !data_parallel && config.bind == Bind::kAuto) {
+    for (const auto& model : machine.models) choice.cores.push_back(model.cores);
+  }
+  const auto threads = trainer.shards > 0 ? 1 : cores_of_a_worker(choice, machine.cores);
   choice.threads = config.threads > 0 ? config.threads : threads;
   check_threads(trainer, choice.threads, machine);
   choice.warning = on_gpu && machine.pretended ? kPretended : slowness(config, trainer, machine, on_gpu);
@@ -222,7 +248,8 @@ LaunchPlan node_plan(const LaunchChoice& launch) {
                     .device = launch.device,
                     .gpus = static_cast<int>(launch.gpus)},
           .workers = workers,
-          .shared_gpus = static_cast<int>(launch.shared)};
+          .shared_gpus = static_cast<int>(launch.shared),
+          .cores = launch.cores};
 }
 
 }  // namespace ddprun

@@ -15,17 +15,18 @@ namespace ddprun {
 
 struct LaunchChoice {
   int64_t workers = 1;
-  Device device = Device::kCpu;  // not kAuto
-  int64_t gpus = 0;              // per worker: all with trainer.strategy dp, else one; 0 on the CPU
-  int64_t shared = 0;            // GPUs that the workers share; 0: each worker has its own
-  int64_t threads = 1;           // per worker, for its kernels
-  std::string warning;           // if the choice is slow here, or its GPUs are none; else empty
+  Device device = Device::kCpu;              // not kAuto
+  int64_t gpus = 0;                          // per worker: all with trainer.strategy dp, else one; 0 on the CPU
+  int64_t shared = 0;                        // GPUs that the workers share; 0: each worker has its own
+  int64_t threads = 1;                       // per worker, for its kernels
+  std::vector<std::vector<int>> cores = {};  // of each GPU of this machine, to which its workers are bound; empty: all
+  std::string warning;                       // if the choice is slow here, or its GPUs are none; else empty
 };
 
 struct Machine {
-  int64_t gpus = 0;                   // available to this process
-  int64_t cores = 1;                  // available to this process
-  bool bf16 = true;                   // LibTorch has kernels for it here: on x86-64, oneDNN's need AVX-512
+  int64_t gpus = 0;   // available to this process
+  int64_t cores = 1;  // available to this process
+  bool bf16 = true;   // LibTorch has fast kernels for it here: oneDNN's need AVX-512, or ARM's BF16 extension
   int driver_cuda = kCuda.version;    // the newest CUDA that the GPUs' driver runs
   std::string driver_problem = {};    // why the driver does not start; empty: it does, or there is none
   std::vector<GpuModel> models = {};  // of the GPUs, as far as known

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "agent/machine.h"
 
+#include "base/cores.h"
+
 #include <dlfcn.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -85,9 +86,8 @@ fs::path below(const Mount& mount, const std::string& path) {
 }
 
 int64_t cores_in_mask() {
-  std::array<cpu_set_t, 16> mask{};  // 16,384 cores
-  if (::sched_getaffinity(0, sizeof mask, mask.data()) != 0) return std::thread::hardware_concurrency();
-  return CPU_COUNT_S(sizeof mask, mask.data());
+  const auto cores = cores_of_process(0);
+  return cores.empty() ? std::thread::hardware_concurrency() : static_cast<int64_t>(cores.size());
 }
 
 }  // namespace
@@ -105,6 +105,19 @@ double granted_cores(const fs::path& root) {
     }
   }
   return granted;
+}
+
+std::vector<int> cores_next_to(const std::string& bus, const fs::path& root) {
+  if (bus.empty()) return {};
+  std::ifstream file(root / "sys/bus/pci/devices" / bus / "local_cpulist");
+  std::string list;
+  std::getline(file, list);
+  const auto own = cores_of_process(0);
+  std::vector<int> cores;
+  for (const int core : read_cores(list)) {
+    if (std::ranges::binary_search(own, core)) cores.push_back(core);
+  }
+  return cores.size() == own.size() ? std::vector<int>() : cores;
 }
 
 int64_t usable_cores() {
@@ -128,6 +141,16 @@ std::string error_text(void* library, int error) {
   return std::string(text) + " (CUDA's error " + std::to_string(error) + ")";
 }
 
+// Returns a GPU's PCI address in the kernel's spelling.
+std::string bus_of(void* library, int device) {
+  const auto get = function<int(char*, int, int)>(library, "cuDeviceGetPCIBusId");
+  char text[32] = "";
+  if (!get || get(text, sizeof text, device) != 0) return "";
+  std::string bus = text;
+  for (auto& letter : bus) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return bus;
+}
+
 // Describes a GPU; what the driver does not tell stays empty.
 GpuModel model_of(void* library, int number) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
@@ -141,7 +164,7 @@ GpuModel model_of(void* library, int number) {
       attribute(&minor, kMinor, device) != 0) {
     return {};
   }
-  return {.name = text, .capability = 10 * major + minor};
+  return {.name = text, .capability = 10 * major + minor, .cores = cores_next_to(bus_of(library, device))};
 }
 
 }  // namespace

@@ -19,8 +19,14 @@ double granted_cores(const std::filesystem::path& root = "/");
 
 struct GpuModel {
   std::string name;
-  int capability = 0;  // 75 is 7.5; 0: unknown
+  int capability = 0;           // 75 is 7.5; 0: unknown
+  std::vector<int> cores = {};  // cores_next_to() it; empty: all, or unknown
 };
+
+// Returns the numbers of the cores next to a PCI device, as the kernel lists them, of those that this process may run
+// on; empty if they are all of these, or unknown. (A GPU's memory may be a NUMA node of its own, without cores: the
+// kernel's list knows, the nodes' numbers do not.) `root` is where /sys is mounted.
+std::vector<int> cores_next_to(const std::string& bus, const std::filesystem::path& root = "/");
 
 struct GpuDriver {
   std::vector<GpuModel> gpus;  // visible to this process (CUDA_VISIBLE_DEVICES)

@@ -7,9 +7,11 @@
 #include "config/experiment_reader.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -43,12 +45,14 @@ void refuse_ignored_start(const fs::path& checkpoint, const Experiment& now) {
   if (!ignored.empty()) throw_problems(ignored);
 }
 
-// Returns the engine's name for the job of this process, which lasts over restarts and requeues; empty if there is
-// none. A torchrun without a name is identified by its process, the parent of this one.
+// Returns the engine's name for this run of its job, which lasts over restarts and requeues; empty if there is none. A
+// torchrun without a name is identified by its process, the parent of this one.
 std::string job_of(const Placement& placement) {
-  if (!placement.job_id.empty()) return log::text(word_of(placement.engine), ":", placement.job_id);
+  const auto engine = word_of(placement.engine);
+  const auto run = placement.earlier_runs > 0 ? log::text(":run ", placement.earlier_runs + 1) : "";
+  if (!placement.job_id.empty()) return log::text(engine, ":", placement.job_id, run);
   if (!placement.engine_restarts) return "";
-  return log::text(word_of(placement.engine), ":", placement.host, ":", placement.port, ":", ::getppid());
+  return log::text(engine, ":", placement.host, ":", placement.port, ":", ::getppid(), run);
 }
 
 // Returns the run to resume: that of the same job if its engine has restarted it; with checkpoint.resume=auto, the run
@@ -94,6 +98,10 @@ void refuse_ignored(const fs::path& run, const Experiment& now, std::vector<Fixe
   if (fs::equivalent(now.run_dir, run, error)) recorded.run_dir = now.run_dir;
   const auto ignored = ignored_changes(recorded, now, by);
   if (!ignored.empty()) throw_problems(ignored);
+}
+
+void tell_caller(const fs::path& run_dir) {
+  if (const char* file = std::getenv(kRunFile)) replace_file(file, fs::absolute(run_dir).string() + "\n");
 }
 
 PreparedRun open_run(const fs::path& resumed, const CheckedExperiment& checked, const Placement& placement) {

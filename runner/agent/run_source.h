@@ -23,6 +23,12 @@ struct PreparedRun {
 PreparedRun open_run(const std::filesystem::path& resumed, const CheckedExperiment& checked,
                      const Placement& placement);
 
+// Set by the Python package's ddprun.train: the file in which it is told the run's folder, on every node and rank.
+inline constexpr auto kRunFile = "DDPRUN_RUN_FILE";
+
+// Writes the folder there, if somebody asks for it.
+void tell_caller(const std::filesystem::path& run_dir);
+
 // Throws UserError if the experiment differs from what the run has recorded in a key that it would ignore: one that is
 // fixed by one of `by`, or by the run's checkpoints.
 void refuse_ignored(const std::filesystem::path& run, const Experiment& now, std::vector<FixedKey::By> by);

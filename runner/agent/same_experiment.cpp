@@ -21,9 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using Parts = std::map<std::string, std::string>;
 
-constexpr std::array<std::string_view, 10> kOwn{
-    "name",           "run",           "resources",        "loggers", "plugin_path", "launch.workers", "launch.threads",
-    "launch.address", "launch.device", "launch.token_file"};
+constexpr std::array<std::string_view, 11> kOwn{
+    "name",           "run",         "resources",      "loggers",       "plugin_path",      "launch.workers",
+    "launch.threads", "launch.bind", "launch.address", "launch.device", "launch.token_file"};
 constexpr size_t kKeysTold = 3;
 
 // Returns whether the key is a node's own, or lies below one: "loggers[0].plugin".
@@ -88,11 +88,12 @@ void require_expected_places(const Attempt& attempt, const Experiment& experimen
   const bool there =
       run_dir.empty() ? lies_in(attempt.run_dir, expected) : whole_path(attempt.run_dir) == whole_path(expected);
   if (!there)
-    throw UserError("the first node says that the run's folder is " + attempt.run_dir.string() +
-                    ", but by this node's command it is " + (run_dir.empty() ? "one in " : "") +
-                    fs::absolute(expected).lexically_normal().string() +
-                    ". Give all nodes the same run.dir=FOLDER, or a token (docs/security.md), which proves who the "
-                    "first node is");
+    throw UserError(
+        "the first node says that the run's folder is " + attempt.run_dir.string() +
+        ", but by this node's command it is " + (run_dir.empty() ? "one in " : "") +
+        fs::absolute(expected).lexically_normal().string() +
+        ". Give all nodes the same run.dir=FOLDER, or a token (`ddprun docs security`), which proves who the "
+        "first node is");
   const auto& asked = experiment.checkpoint;
   const bool own_checkpoint = attempt.checkpoint.empty() || lies_in(attempt.checkpoint, attempt.run_dir) ||
                               (asked.resume == Resume::kFrom && lies_in(attempt.checkpoint, asked.resume_from));

@@ -99,11 +99,11 @@ void LineFolder::tell_left_out() {
   left_out_.clear();
 }
 
-std::string join_ranks(const std::set<int>& ranks) {
+std::string join_numbers(const std::set<int>& numbers) {
   std::string text;
-  for (auto first = ranks.begin(); first != ranks.end();) {
+  for (auto first = numbers.begin(); first != numbers.end();) {
     auto last = first;
-    while (std::next(last) != ranks.end() && *std::next(last) == *last + 1) ++last;
+    while (std::next(last) != numbers.end() && *std::next(last) == *last + 1) ++last;
     if (!text.empty()) text += ',';
     text += std::to_string(*first);
     if (last != first) text.append("-").append(std::to_string(*last));
@@ -114,7 +114,7 @@ std::string join_ranks(const std::set<int>& ranks) {
 
 std::string name_ranks(const std::set<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  return text.append(join_ranks(ranks));
+  return text.append(join_numbers(ranks));
 }
 
 }  // namespace ddprun

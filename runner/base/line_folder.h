@@ -65,7 +65,7 @@ class LineFolder {
   Clock::time_point left_out_since_;
 };
 
-std::string join_ranks(const std::set<int>& ranks);  // "1-3,7"
-std::string name_ranks(const std::set<int>& ranks);  // "rank 2", "ranks 1-3,7"
+std::string join_numbers(const std::set<int>& numbers);  // "1-3,7"
+std::string name_ranks(const std::set<int>& ranks);      // "rank 2", "ranks 1-3,7"
 
 }  // namespace ddprun

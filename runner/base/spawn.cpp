@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "base/spawn.h"
 
+#include "base/cores.h"
+
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -38,6 +40,7 @@ struct ChildPlan {
   int null_fd, stdout_fd, stderr_fd, error_fd;
   pid_t parent;
   sigset_t blocked;
+  const std::vector<cpu_set_t>& cores;  // none: the caller's
 };
 
 void reset_signals(const sigset_t& blocked) {
@@ -60,6 +63,7 @@ void reset_signals(const sigset_t& blocked) {
   ready = ready && ::dup2(plan.null_fd, STDIN_FILENO) >= 0;
   if (plan.stdout_fd >= 0) ready = ready && ::dup2(plan.stdout_fd, STDOUT_FILENO) >= 0;
   if (plan.stderr_fd >= 0) ready = ready && ::dup2(plan.stderr_fd, STDERR_FILENO) >= 0;
+  if (!plan.cores.empty()) ::sched_setaffinity(0, plan.cores.size() * sizeof(cpu_set_t), plan.cores.data());
   if (ready) {
     ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);  // covers what the launcher's libraries have opened
     reset_signals(plan.blocked);
@@ -108,6 +112,7 @@ pid_t spawn(const SpawnRequest& request) {
   const UniqueFd null = above_stdio(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
   if (!null.open()) fail_call("/dev/null");
   Pipe error_pipe = make_pipe(ReadEnd::kBlocking);
+  const auto cores = mask_of_cores(request.cores);
 
   const ChildPlan plan{.argv = argv.data(),
                        .environment = environment.data(),
@@ -116,7 +121,8 @@ pid_t spawn(const SpawnRequest& request) {
                        .stderr_fd = request.stderr_fd,
                        .error_fd = error_pipe.write.get(),
                        .parent = ::getpid(),
-                       .blocked = signal_set(request.blocked)};
+                       .blocked = signal_set(request.blocked),
+                       .cores = cores};
   const pid_t pid = ::fork();
   if (pid < 0) fail_call("cannot start a process");
   if (pid == 0) become_worker(plan);

@@ -48,6 +48,7 @@ struct SpawnRequest {
   int stdout_fd = -1;                    // -1: the caller's own
   int stderr_fd = -1;
   std::vector<int> blocked;  // signals that it starts with blocked
+  std::vector<int> cores;    // that it runs on, as far as the system lets it; empty: the caller's
 };
 
 // Returns this process's environment, "NAME=value" each.

@@ -90,6 +90,7 @@ constexpr Example kExamples[] = {
     {"find-lr", "experiments/mnist.yaml", "print optimizer.lr=..., and write a report with the curve"},
     {"find-lr", "experiments/mnist.yaml optimizer=adam --from 1e-6 --to 1 --steps 300", "look closer"},
     {"init", "photos", "look at photos/<class>/<picture> and write photos.yaml"},
+    {"init", "wine.csv --target quality", "write wine_arrays/ and wine.yaml, which trains on them"},
     {"check", "experiments/mnist.yaml trainer.max_epochs=3", "find every mistake, with its file and line"},
     {"check", "--gradients --build my_net.cpp experiments/digits model=my_net", "check its backward"},
     {"check", "--exact experiments/digits trainer.shards=2", "the same bits on 1 and on 2 workers?"},
@@ -101,6 +102,7 @@ constexpr Example kExamples[] = {
     {"evaluate", "outputs/mnist/latest", "measure its last checkpoint"},
     {"evaluate", "outputs/mnist/latest best dataset.root=other", "measure its best one on other data"},
     {"predict", "outputs/mnist/latest --out p.csv", "write the class and scores of every test sample"},
+    {"predict", "outputs/mnist/latest --html mistakes.html", "show its mistakes, the surest first"},
     {"predict", "outputs/pets/latest --input 'photos/*.jpg' --out p.csv", "write those of new pictures"},
     {"export", "outputs/mnist/latest --out m.pt", "the weights, for torch.load in Python"},
     {"export", "outputs/mnist/latest best --out m.ts", "the best network, for torch.jit.load and LibTorch"},
@@ -124,12 +126,15 @@ constexpr Example kExamples[] = {
     {"plugins", "check my_net.so", "load a plugin in its own process and report problems"},
     {"schema", "--out ddprun.schema.json", "describe experiments for an editor"},
     {"schema", "my_net.yaml --out my_net.schema.json", "with the plugins that it finds"},
+    {"docs", "", "list the pages"},
+    {"docs", "training", "show one"},
+    {"docs", "mixed precision", "show the sections that have these words"},
     {"env", "-n 2 -nr 1", "show the place a launcher started here would take"},
 };
 
 constexpr const char* kOverrides =
     "Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one "
-    "(docs/experiments.md).";
+    "(`ddprun docs experiments`).";
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage or experiment, 75 saved and resumable, 128+N ended by "
     "signal N.";
@@ -242,7 +247,7 @@ std::vector<std::string> with_plain_launch_flags(std::vector<std::string> words)
 }  // namespace
 
 void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
-  const std::string group = "Several nodes (docs/launching.md)";
+  const std::string group = "Several nodes (`ddprun docs launching`)";
   for (const auto& flag : kFlags) {
     const auto take = [&flags, flag](const std::string& value) { flags.*flag.setting = Setting{flag.name, value}; };
     const auto names = flag.shorter ? std::string(flag.shorter) + "," + flag.name : std::string(flag.name);

@@ -20,7 +20,7 @@ struct Arguments {
   std::string command;  // a name in commands(), "worker" or "complete"
   std::string
       target;  // the experiment, run folder, folder of runs (list) or data (init), plugin (plugins show) or word (keys)
-  std::vector<std::string> runs;                // report, diff: the run folders
+  std::vector<std::string> runs;                // report, diff: the run folders; docs: a page or words
   std::vector<std::string> overrides;           // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";              // export, evaluate, predict: best, last, or a checkpoint's name or path
   std::string out;                              // export, predict, submit, report, data, schema, init, replay: the file
@@ -29,6 +29,9 @@ struct Arguments {
   bool force = false;                           // export: replace a file of that name
   std::string split = "test";                   // predict
   std::vector<std::string> inputs;              // predict: new files, or patterns of their names
+  std::string target_column, task;              // init: of a table; empty: guessed
+  std::string input_columns;                    // init: of a table, separated by commas; empty: all others
+  bool drop_missing = false;                    // init: leave out a table's rows with missing values
   bool json = false;                            // evaluate, verify, list, env
   bool show_config = false;                     // run: print the experiment and do not train
   bool best_first = false;                      // list
@@ -46,7 +49,7 @@ struct Arguments {
   int64_t steps = 200;                          // find-lr
   int64_t step = 0, workers = 0;                // replay; 0 workers: as many as the run had
   std::vector<int64_t> without;                 // replay: samples to leave out
-  std::string page;                             // replay: the HTML page; empty: NAME_step_N.html
+  std::string page;                             // replay, predict: the HTML page; empty: NAME_step_N.html, none
   bool multirun = false;                        // run: one for each combination of values
   std::vector<std::string> build;               // run, find-lr, check, data, schema: source files of plugins
   LaunchFlags launch;                           // run, find-lr, resume, env

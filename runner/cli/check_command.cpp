@@ -58,21 +58,31 @@ std::string check_weights_alone(const PretrainedConfig& pretrained) {
                    "; whether they fit the model shows with the data.\n");
 }
 
+// What a worker will take, of all nodes' workers and their GPUs.
+std::string memory_line(const SanityCheck& check, const Experiment& experiment, const LaunchChoice& launch) {
+  if (!check.memory) return "Memory of a worker: not estimated: " + check.memory_problem + ".\n";
+  const auto parts = launch.workers * std::max<int64_t>(1, launch.gpus) * experiment.launch.min_nodes;
+  const auto samples = samples_at_once(experiment.trainer, parts);
+  return log::text("Memory of a worker, estimated: ", text_of(*check.memory, samples), ".\n");
+}
+
 // Checks the data and returns what was checked, for the last line.
-std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) {
+std::string check_data(const CheckedExperiment& checked, bool may_prepare, const LaunchChoice& launch) {
   if (!may_prepare && !in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); }))
     return check_weights_alone(checked.experiment.pretrained) +
            "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
            "run or `ddprun data`.\n";
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
-  const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);
-  tell_of_unused(check, checked.experiment, workers);
+  const auto check = run_sanity_check(checked.experiment, host, *checked.dataset,
+                                      launch.workers * checked.experiment.launch.min_nodes);
+  tell_of_unused(check, checked.experiment, launch.workers);
   for (const auto& warning : check.warnings) log::warn(warning);
   std::string told;
   if (const auto account = account_text(account_of(*checked.dataset)); !account.empty())
     told = "data: " + account + ".\n";
   for (const auto& line : check.pretrained) told += "pretrained: " + line + ".\n";
+  told += memory_line(check, checked.experiment, launch);
   return log::text(told, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
                    " of them; `ddprun data` shows more of the data.\n");
 }
@@ -106,10 +116,9 @@ int show_findings(const Arguments& arguments, const CheckedExperiment& checked) 
   require_sidecars(checked.sidecars);
   const auto place = place_of(experiment);
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
-  const auto data_line =
-      arguments.no_data
-          ? check_weights_alone(experiment.pretrained) + "Not checked: the data, and the model's use of them.\n"
-          : check_data(checked, arguments.gradients || arguments.exact, launch.workers);
+  const auto data_line = arguments.no_data ? check_weights_alone(experiment.pretrained) +
+                                                 "Not checked: the data, and the model's use of them.\n"
+                                           : check_data(checked, arguments.gradients || arguments.exact, launch);
   if (arguments.gradients && show_gradient_check(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers

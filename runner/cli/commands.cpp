@@ -17,8 +17,9 @@
 namespace ddprun {
 namespace {
 
-void add_overrides(CLI::App& command, Arguments& arguments) {
-  command.add_option("overrides", arguments.overrides, "key=value ...: change the experiment for this run");
+void add_overrides(CLI::App& command, Arguments& arguments,
+                   const char* help = "key=value ...: change the experiment for this run") {
+  command.add_option("overrides", arguments.overrides, help);
 }
 
 void add_build(CLI::App& command, Arguments& arguments) {
@@ -97,9 +98,21 @@ void add_data(CLI::App& data, Arguments& arguments) {
 }
 
 void add_init(CLI::App& init, Arguments& arguments) {
-  init.add_option("folder", arguments.target,
-                  "pictures in class folders, arrays, a text, or the files of MNIST or CIFAR")
+  init.add_option("data", arguments.target,
+                  "a folder of pictures in class folders, arrays, a text, or the files of MNIST or CIFAR; or a table, "
+                  "a .csv, .tsv or .parquet file")
       ->required();
+  add_overrides(init, arguments, "dataset.KEY=VALUE ...: options of the dataset, such as dataset.skip_unreadable=true");
+  const auto add_of_table = [&](const char* name, std::string& value, const char* type, const char* help) {
+    return init.add_option(name, value, help)->type_name(type)->group("Tables");
+  };
+  add_of_table("--target", arguments.target_column, "COLUMN",
+               "what is to be learned; by default the column target, label, class or y, or else the last one");
+  add_of_table("--input", arguments.input_columns, "A,B,C", "the columns to learn from; by default all others");
+  add_of_table("--task", arguments.task, "TASK", "classification or regression, where whole numbers may be either")
+      ->check(CLI::IsMember({"classification", "regression"}).description(""));
+  init.add_flag("--drop-missing", arguments.drop_missing, "leave out rows in which a value is missing")
+      ->group("Tables");
   add_out(init, arguments, "the experiment to write; by default ./FOLDER.yaml; must not exist");
 }
 
@@ -131,7 +144,9 @@ void add_predict(CLI::App& predict, Arguments& arguments) {
   predict.add_option("--input", arguments.inputs, "new files in place of a split, or patterns: 'photos/*.jpg'")
       ->type_name("FILE")
       ->excludes(&split);
-  add_out(predict, arguments, "the CSV file to write; must not exist", /*required=*/true);
+  add_out(predict, arguments, "the CSV file to write; must not exist");
+  predict.add_option("--html", arguments.page, "a page of the worst predictions, with their pictures")
+      ->type_name("PAGE");
 }
 
 void add_export(CLI::App& command, Arguments& arguments) {
@@ -223,12 +238,16 @@ void add_env(CLI::App& env, Arguments& arguments) {
   add_launch_flags(env, arguments.launch);
 }
 
+void add_docs(CLI::App& docs, Arguments& arguments) {
+  docs.add_option("page", arguments.runs, "a page's name, or words that are looked for in all of them");
+}
+
 void add_nothing(CLI::App&, Arguments&) {}
 
 constexpr auto kCommands = std::to_array<Command>({
     {"run", "train an experiment; the word `run` is optional", add_run, run},
     {"find-lr", "look for a learning rate: raise it from step to step, until the loss diverges", add_find_lr, find_lr},
-    {"init", "look at a folder of data and write a first experiment for them", add_init, init},
+    {"init", "look at data of your own and write a first experiment for them", add_init, init},
     {"check", "find every mistake in an experiment and its plugins' options, without training", add_check, show_check},
     {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them", add_data,
      show_data},
@@ -249,6 +268,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"plugins", "list the plugins found, or show or check one", add_plugins, plugins},
     {"schema", "write a JSON Schema of experiment files, with which editors complete and check them", add_schema,
      show_schema},
+    {"docs", "show the documentation: a page, or the sections that have a word", add_docs, show_docs},
     {"env", "show how this process was started and its place in a multi-node job", add_env, env},
 });
 

@@ -47,6 +47,7 @@ int list_keys(const Arguments& arguments);
 int plugins(const Arguments& arguments);
 int show_schema(const Arguments& arguments);
 int env(const Arguments& arguments);
+int show_docs(const Arguments& arguments);
 
 int complete(const std::vector<std::string>& words);  // `complete`, called by the build
 

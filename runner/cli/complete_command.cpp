@@ -3,6 +3,7 @@
 // thing that may be typed (tools/completion/ddprun.bash has the scopes). `ddprun complete --helps` prints what each
 // command answers to --help, for the manual pages.
 #include "cli/commands.h"
+#include "cli/documentation.h"
 #include "cli/json_schema.h"
 #include "config/compose.h"
 #include "config/config_files.h"
@@ -164,6 +165,7 @@ int complete(const Words& words) {
   const auto whole = experiment_schema(sources);
   for (const auto& [key, schema] : whole.at("properties").items()) print_root_key(key, schema, has_files(key));
   print_files(sources.group_files);
+  for (const auto& page : read_pages(documentation_folder())) print("pages", page.name, page.sections.front().title);
   return kExitDone;
 }
 

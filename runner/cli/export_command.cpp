@@ -83,9 +83,18 @@ DataForm data_form(const fs::path& run) {
   return form_of(*checked.dataset);
 }
 
+// A dataset that decodes its pictures knows from its options what they become: also runs from before this was noted.
+std::optional<ByteRange> bytes_by_options(const Experiment& experiment) {
+  const PluginHost host(plugin_search_path(experiment.plugin_path));
+  const auto dataset = host.make_dataset(experiment.dataset);
+  const auto* format = in_plugin({"dataset", "image_format"}, [&] { return dataset->image_format(); });
+  return format ? byte_range_of(*dataset) : std::nullopt;
+}
+
 TraceForm trace_form(const fs::path& run, const Experiment& experiment, bool raw) {
   TraceForm form{.data = data_form(run), .raw = raw};
   if (!raw) return form;
+  if (!form.data.bytes) form.data.bytes = bytes_by_options(experiment);
   if (!form.data.bytes)
     throw UserError(
         "--raw: the dataset " + experiment.dataset.plugin +

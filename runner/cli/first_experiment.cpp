@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace ddprun {
 namespace {
 
 constexpr int64_t kSmallImage = 64;    // up to this side a network of two convolutions learns quickly on a CPU
 constexpr int64_t kSmallestImage = 6;  // that it takes
+constexpr int64_t kEpochs = 10;        // at least
 constexpr int64_t kBatch = 64, kTextBatch = 16;
 constexpr double kUneven = 3;  // times as many samples
 
@@ -32,6 +34,12 @@ int64_t batch_for(int64_t samples, int64_t most) {
   return std::min({most, samples, static_cast<int64_t>(std::bit_floor(tenth))});
 }
 
+// As many as make a thousand steps, if there are so few samples.
+int64_t epochs_for(int64_t samples, int64_t batch) {
+  constexpr int64_t kFewSteps = 1000, kMostEpochs = 60;
+  return std::clamp(kFewSteps * batch / std::max<int64_t>(1, samples), kEpochs, kMostEpochs);
+}
+
 bool are_images(const DataSpec& spec) {
   const auto& shape = spec.sample_shape;
   return shape.size() == 3 && std::min(shape[1], shape[2]) >= kSmallestImage;
@@ -39,8 +47,9 @@ bool are_images(const DataSpec& spec) {
 
 const char* template_for_values(const std::vector<int64_t>& target_shape) {
   if (target_shape.size() > 1)
-    throw UserError("targets of " + shape_text(target_shape) +
-                    " values: no model that comes with ddprun predicts them; docs/plugins.md says how to write one");
+    throw UserError(
+        "targets of " + shape_text(target_shape) +
+        " values: no model that comes with ddprun predicts them; `ddprun docs plugins` says how to write one");
   return kValuesExperiment;
 }
 
@@ -52,7 +61,7 @@ const char* template_for(const DataSurvey& survey) {
   if (survey.splits.front().input_type == "int64" || target.size() == 1)
     throw UserError(
         "samples are sequences of numbers with classes: no recipe fits them; begin with experiments/text.yaml, or with "
-        "a model written in Python (docs/models.md)");
+        "a model written in Python (`ddprun docs models`)");
   if (target.size() == 2) return kPixelsExperiment;
   if (!are_images(spec)) return kNumbersExperiment;
   const bool small = std::max(spec.sample_shape[1], spec.sample_shape[2]) <= kSmallImage;
@@ -66,12 +75,39 @@ PlaceValues values_for(const DataSurvey& survey) {
   const auto& target = survey.splits.front().target_shape;
   const bool text = survey.splits.front().is_text();
   const auto number = [](int64_t value) { return std::vector{std::to_string(value)}; };
+  const auto batch = batch_for(samples, text ? kTextBatch : kBatch);
+  const auto epochs = text ? kEpochs : epochs_for(samples, batch);
   using Values = std::vector<std::string>;
-  return {{"batch", number(batch_for(samples, text ? kTextBatch : kBatch))},
+  return {{"batch", number(batch)},
+          {"epochs", number(epochs)},
           {"outputs", number(target.empty() ? 1 : target.front())},
           {"warmup", number(std::clamp<int64_t>(samples / kSamplesOfAWarmupStep, 1, kMostWarmup))},
-          {"patience", has_val(survey) ? number(3) : Values()},
+          {"patience", has_val(survey) ? number(std::max<int64_t>(3, epochs / 4)) : Values()},
           {"best", has_val(survey) ? Values{text ? "val/perplexity" : "val/loss"} : Values()}};
+}
+
+// A list of numbers, which reads better in a line.
+bool is_flow(const Value& value) {
+  const auto is_number = [](const Value& item) {
+    const auto& text = item.text();
+    char* end = nullptr;
+    std::strtod(text.c_str(), &end);
+    return !text.empty() && end == text.c_str() + text.size();
+  };
+  return value.is_list() && std::ranges::all_of(value.items(), is_number);
+}
+
+std::string flow_lines(const Value::Entry& entry) {
+  constexpr size_t kColumns = 100;
+  std::string text = entry.key + ": [";
+  size_t column = text.size();
+  for (size_t i = 0; i < entry.value.items().size(); ++i) {
+    const auto& word = entry.value.items()[i].text();
+    const bool wraps = column + word.size() + 2 > kColumns;
+    text += std::string(i == 0 ? "" : ",") + (wraps ? "\n   " : i == 0 ? "" : " ") + word;
+    column = (wraps ? 3 : column + 2) + word.size();
+  }
+  return text + "]\n";
 }
 
 std::string dataset_lines(const FirstExperiment& first) {
@@ -79,7 +115,7 @@ std::string dataset_lines(const FirstExperiment& first) {
   for (const auto& entry : first.dataset.entries()) {
     auto one = Value::map();
     one.set(entry.key, entry.value);
-    auto lines = to_yaml(one, /*origins=*/false);
+    auto lines = is_flow(entry.value) ? flow_lines(entry) : to_yaml(one, /*origins=*/false);
     lines.pop_back();
     for (size_t at = 0; (at = lines.find('\n', at)) != lines.npos; at += 3) lines.replace(at, 1, "\n  ");
     const auto remark = first.remarks.find(entry.key);
@@ -102,7 +138,12 @@ std::string head_lines(const FirstExperiment& first) {
   };
   return "# A first experiment for " + first.place + ", by `ddprun init`: a beginning, to be changed.\n#\n" +
          command("data " + shell_word(first.file), "look at the samples before you train") +
-         command("check " + shell_word(first.file), "find mistakes") + command(shell_word(first.file), "train");
+         command("check " + shell_word(first.file), "find mistakes") + command(shell_word(first.file), "train") +
+         (has_val(first.survey) && !first.survey.splits.front().is_text()
+              ? command("predict " + shell_word("outputs/" + first.name + "/latest") +
+                            " best --split val --html mistakes.html",
+                        "then look at its mistakes")
+              : "");
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 #include "cli/found_data.h"
 
 #include "base/log.h"
+#include "base/nearest_path.h"
+#include "cli/table_arrays.h"
 #include "picture_files.h"
 #include "plugin_host/plugin_host.h"
+#include "submit/submission.h"
 
 #include <ddprun/error.h>
 
@@ -40,7 +43,8 @@ FoundFiles look_at(const fs::path& place) {
   std::error_code error;
   const auto path = fs::absolute(place).lexically_normal();
   if (fs::is_directory(path, error)) return list_files(path.has_filename() ? path : path.parent_path());
-  if (!fs::is_regular_file(path, error)) throw UserError(place.string() + ": there is no such folder or file");
+  if (!fs::is_regular_file(path, error))
+    throw UserError(place.string() + ": there is no such folder or file" + did_you_mean(place));
   return {.folder = path.parent_path(), .files = {path}};
 }
 
@@ -61,12 +65,17 @@ std::vector<FoundData> ask(const std::vector<PluginInfo>& datasets, const FoundF
 std::string known_text(const std::vector<PluginInfo>& datasets) {
   std::string text = "expected data for one of these datasets:";
   for (const auto& dataset : datasets) text += "\n  " + dataset.name + ": " + dataset.help;
-  return text + "\ndocs/experiments.md says how to bring other data, such as a table of numbers";
+  return text + "\nor a table, a .csv, .tsv or .parquet file, named itself: ddprun init FILE" +
+         "\n`ddprun docs data` says how to bring other data";
 }
 
 [[noreturn]] void refuse(const FoundFiles& found, const std::vector<PluginInfo>& datasets) {
   const auto where = found.folder.string() + ": ";
   if (found.files.empty()) throw UserError(where + "there are no files; " + known_text(datasets));
+  const auto tables = found.ending_in(kTableEndings);
+  if (!tables.empty())
+    throw UserError(where + found.counted(tables, "table") + ": name one of them: ddprun init " +
+                    shell_word(tables.front().string()));
   throw UserError(where + found.counted(found.files, "file") + ", of kinds that no dataset reads; " +
                   known_text(datasets));
 }

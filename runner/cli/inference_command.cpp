@@ -10,10 +10,12 @@
 #include "base/run_files.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "cli/predictions_page.h"
 #include "config/config_files.h"
 #include "config/key_path.h"
 #include "data/data_form.h"
 #include "launch/launcher.h"
+#include "report/report.h"
 #include "worker/worker.h"
 
 #include <ddprun/error.h>
@@ -30,6 +32,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -46,7 +49,14 @@ struct Inference {
   CheckpointInfo checkpoint;
   CheckedExperiment checked;
   LaunchChoice launch;
+  bool without_data = false;  // the dataset has started as the run has noted its data
 };
+
+bool starts_without_data(const Inference& inference) {
+  const auto noted = read_data_form(inference.run);
+  return with_places(inference.checked.experiment,
+                     [&] { return noted && start_as_noted(*inference.checked.dataset, *noted); });
+}
 
 // Warns of overrides of what only training reads.
 void warn_of_unread(const Arguments& arguments) {
@@ -72,7 +82,17 @@ void warn_of_unread(const Arguments& arguments) {
   }
 }
 
-Inference prepare_inference(const Arguments& arguments) {
+// As a run does; where the data are not as the run had them, a failure names the ways out.
+void prepare_run_data(const Inference& inference, const Arguments& arguments) try {
+  prepare_data(inference.checked);
+} catch (const UserError& error) {  // with its place
+  throw UserError(
+      log::text(error.what(), "\nThis needs the run's data: if they have moved, dataset.KEY=PLACE says where to",
+                arguments.command == "predict" ? "; `ddprun predict --input FILES` takes new files without them" : ""));
+}
+
+// `new_files` stand for the data, which need not be there then if the dataset can do without.
+Inference prepare_inference(const Arguments& arguments, bool new_files = false) {
   Inference inference{.run = existing_run(arguments.target)};
   inference.checkpoint = choose_checkpoint(inference.run, arguments.checkpoint);
   inference.checked = check_experiment({.experiment = inference.run / "config.yaml",
@@ -87,7 +107,8 @@ Inference prepare_inference(const Arguments& arguments) {
       Strategy::kDdp;  // the strategy of training does not matter: each worker has its own model and batches
   inference.launch = with_places(experiment, [&] { return choose_launch(experiment.launch, trainer, this_machine()); });
   if (!inference.launch.warning.empty()) log::warn(located(inference.launch.warning, experiment));
-  prepare_data(inference.checked);
+  inference.without_data = new_files && starts_without_data(inference);
+  if (!inference.without_data) prepare_run_data(inference, arguments);
   return inference;
 }
 
@@ -131,6 +152,14 @@ std::vector<std::string> input_files(const std::vector<std::string>& patterns) {
   return files;
 }
 
+std::vector<fs::path> used_files(const std::vector<std::string>& inputs, const Json& result) {
+  const auto left_out = result.value("left_out", std::set<std::string>());
+  std::vector<fs::path> used;
+  for (const auto& file : inputs)
+    if (!left_out.contains(file)) used.emplace_back(file);
+  return used;
+}
+
 void warn_of_left_out(const Json& result) {
   constexpr size_t kMostShown = 20;
   const auto files = result.value("left_out", Json::array());
@@ -139,6 +168,22 @@ void warn_of_left_out(const Json& result) {
   for (size_t i = 0; i < std::min(files.size(), kMostShown); ++i) text += "\n  " + files[i].get<std::string>();
   if (files.size() > kMostShown) text += "\n  and " + std::to_string(files.size() - kMostShown) + " more";
   log::warn(text);
+}
+
+// Ink on paper is to a network that has learned white digits on black as nothing it has seen.
+void warn_of_opposite_brightness(const fs::path& run, const Json& result) {
+  const auto noted = read_data_form(run);
+  if (!noted || !noted->brightness) return;
+  const auto warn = [&](const char* which, const char* those, const char* these) {
+    const auto count = result.value(which, int64_t{0});
+    if (count > 0)
+      log::warn(log::text("the brightness of ", count, " of ", result.at("samples").get<int64_t>(),
+                          " pictures is opposite to that of the ", "training pictures: these are ", those,
+                          ", and the new ones ", these,
+                          ", so their predictions mean little. Invert them first (`convert OLD.png -negate NEW.png`)"));
+  };
+  if (noted->brightness->all_dark()) warn("light", "light on dark", "dark on light");
+  if (noted->brightness->all_light()) warn("dark", "dark on light", "light on dark");
 }
 
 struct Outcome {
@@ -220,14 +265,20 @@ int evaluate(const Arguments& arguments) {
 }
 
 int predict(const Arguments& arguments) {
-  NewFile file(arguments.out);
+  if (arguments.out.empty() && arguments.page.empty())
+    throw UserError(
+        "predict: where to? --out FILE.csv writes a line for each sample, --html PAGE.html shows the worst");
+  if (!arguments.page.empty()) require_page(kPredictionsPage, arguments.page);
+  const PrivateFolder folder;
+  NewFile file(arguments.out.empty() ? (folder.path() / "p.csv").string() : arguments.out);
   const auto inputs = input_files(arguments.inputs);
-  const auto inference = prepare_inference(arguments);
+  const auto inference = prepare_inference(arguments, !inputs.empty());
   auto plan = node_plan(inference.launch);
   plan.place.task = Task::kPredict;
   plan.place.split = arguments.split;
   plan.place.out = file.temporary();
-  const PrivateFolder folder;
+  plan.place.worst = arguments.page.empty() ? 0 : kMostPredicted;
+  if (inference.without_data) plan.place.noted = fs::absolute(inference.run);
   if (!inputs.empty()) {
     plan.place.inputs = folder.path() / "inputs";
     write_inputs(plan.place.inputs, inputs);
@@ -238,11 +289,23 @@ int predict(const Arguments& arguments) {
   const auto& result = outcome.result;
   const auto samples = result.at("samples").get<int64_t>();
   warn_of_left_out(result);
-  std::cout << arguments.out << ": " << samples << " samples of ";
+  if (!inputs.empty()) warn_of_opposite_brightness(inference.run, result);
+  if (!arguments.page.empty())
+    write_predictions_page({.run = inference.run,
+                            .checked = inference.checked,
+                            .started = inference.without_data,
+                            .checkpoint = text_of(standing_of(inference.run, inference.checkpoint)),
+                            .split = arguments.split,
+                            .inputs = used_files(inputs, result),
+                            .result = result},
+                           arguments.page);
+  std::cout << (arguments.out.empty() ? arguments.page : arguments.out) << ": " << samples << " samples of ";
   if (inputs.empty()) std::cout << "split " << arguments.split;
   if (!inputs.empty()) std::cout << inputs.size() << (inputs.size() == 1 ? " file" : " files");
   if (result.contains("correct")) std::cout << ", " << share(result.at("correct"), samples);
   std::cout << "\n";
+  if (!arguments.out.empty() && !arguments.page.empty())
+    std::cout << arguments.page << ": the worst of them, with their pictures if they are any\n";
   print_checkpoint(inference);
   return kExitDone;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// `ddprun init FOLDER`: looks at data, says what they are, and writes a first experiment for them.
+// `ddprun init DATA`: looks at data, says what they are, and writes a first experiment for them.
 #include "base/log.h"
 #include "base/run_files.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/first_experiment.h"
 #include "cli/found_data.h"
+#include "cli/table_arrays.h"
 #include "config/interpolation.h"
+#include "config/key_path.h"
 #include "data/account.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
@@ -21,9 +23,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -51,28 +58,60 @@ std::shared_ptr<Dataset> opened(const PluginHost& plugins, const std::string& pl
   throw UserError(error.problem);
 }
 
+using Changes = std::vector<std::pair<std::string, Value>>;  // of the dataset's options
+
+// Returns those of dataset.KEY=VALUE.
+Changes changes_of(const std::vector<std::string>& overrides) {
+  Changes changes;
+  for (const auto& text : overrides) {
+    Problems problems;
+    const auto change = parse_override(text, problems);
+    if (!problems.empty()) throw UserError(problems.front());
+    if (!change || change->path.size() != 2 || change->path.front() != "dataset" || change->value.is_null() ||
+        change->path.back() == "plugin")
+      throw UserError(
+          text +
+          ": init takes options of the dataset alone, dataset.KEY=VALUE; change the rest in the file that it writes");
+    changes.emplace_back(change->path.back(), change->value);
+  }
+  return changes;
+}
+
+struct FirstNames {
+  std::string name, file;  // of the experiment
+};
+
+FirstNames names_for(const Arguments& arguments) {
+  constexpr size_t kLongest = 128;
+  auto place = fs::absolute(arguments.target).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  FirstNames names{.name = place.stem().string()};
+  while (names.name.starts_with('.')) names.name.erase(0, 1);
+  if (names.name.empty() || names.name.size() > kLongest) names.name = "experiment";
+  names.file = arguments.out.empty() ? names.name + ".yaml" : arguments.out;
+  return names;
+}
+
 class Initializer {
  public:
-  explicit Initializer(const Arguments& arguments)
-      : place_(arguments.target),
+  // `place` is the data, `from` what the user has named: a table, of which these are the arrays.
+  Initializer(const fs::path& place, const std::string& from, const FirstNames& names, const Changes& changes)
+      : place_(place),
         found_(find_data(place_, plugins_)),
         declared_(plugins_.describe(found_.plugin, "dataset").options) {
-    auto name = fs::absolute(place_).lexically_normal();
-    if (!name.has_filename()) name = name.parent_path();
-    first_.name = name.stem().string();
-    while (first_.name.starts_with('.')) first_.name.erase(0, 1);
-    constexpr size_t kLongest = 128;
-    if (first_.name.empty() || first_.name.size() > kLongest) first_.name = "experiment";
-    first_.file = arguments.out.empty() ? first_.name + ".yaml" : arguments.out;
-    first_.place = place_.string();
+    first_.name = names.name;
+    first_.file = names.file;
+    first_.place = from;
+    for (const auto& [key, value] : changes) {
+      options().set(key, value);
+      first_.remarks[key] = "as asked for";
+    }
   }
-
-  const std::string& file() const { return first_.file; }
 
   FirstExperiment look() {
     require_text(fs::absolute(place_).string());
     require_text(first_.file);
-    first_.remarks = found_.recognized.remarks;
+    first_.remarks.merge(std::map(found_.recognized.remarks));
     auto probed = options();
     if (probed.find("size")) probed.set("size", number(kProbeSize));
     if (takes("validation")) probed.set("validation", number(int64_t{0}));
@@ -82,9 +121,11 @@ class Initializer {
     for (const auto& name : spec.class_names) require_text(name);
     if (spec.classes == 1) refuse_one_class(spec);
     if (takes("channels") && is_grey(*probe)) set("channels", number(int64_t{1}), "the pictures are grey");
-    if (takes("scale") && takes("mean") && takes("std")) choose_range(*probe);
     if (takes("context")) choose_context(probe->size(Split::kTrain));
     hold_out(*probe);
+    if (takes("scale") && takes("mean") && takes("std")) choose_range(*probe);
+    if (takes("crop_scale")) choose_augmentation(spec);
+    name_classes();
     first_.survey = survey();
     write_dataset();
     return std::move(first_);
@@ -119,7 +160,7 @@ class Initializer {
 
   [[noreturn]] void refuse_one_class(const DataSpec& spec) const {
     const auto which = spec.class_names.empty() ? "" : ", " + spec.class_names.front();
-    throw UserError(place_.string() + ": all samples are of one class" + which +
+    throw UserError(first_.place + ": all samples are of one class" + which +
                     "; expected two at least: there is nothing to tell apart");
   }
 
@@ -134,8 +175,55 @@ class Initializer {
            at::equal(pixels.select(1, 1), pixels.select(1, 2));
   }
 
+  // Colours are photographs, which a network learns better if it never sees the same pixels twice; grey pictures may be
+  // letters or X-rays, whose sides are not alike.
+  void choose_augmentation(const DataSpec& spec) {
+    constexpr int64_t kSmall = 64;
+    const auto* size = options().find("size");
+    if (options().find("channels") || !size || spec.sample_shape.size() != 3) return;
+    if (std::atoll(size->text().c_str()) > kSmall)
+      set("crop_scale", flow({"0.35", "1"}), "training sees random parts with this share of the area");
+    else
+      set("crop_padding", number(int64_t{4}), "training sees the pictures shifted by up to so many pixels");
+    set("flip", Value::scalar("true"),
+        "and half of them mirrored; leave it out where left and right differ, as in text");
+  }
+
+  // tools/convert has written the names of the classes beside the arrays.
+  void name_classes() {
+    const auto file = fs::absolute(place_) / "classes.json";
+    std::error_code ignored;
+    if (takes("class_names") && !options().find("class_names") && fs::is_regular_file(file, ignored))
+      set("class_names", path_value(file), "in the order of their numbers");
+  }
+
+  static Value flow(const std::vector<std::string>& words) {
+    auto list = Value::list();
+    for (const auto& word : words) list.items().push_back(Value::scalar(word));
+    return list;
+  }
+
+  // Gives each column of a table the mean 0 and the deviation 1 over the training samples alone, as they are once
+  // validation samples are held out. A column that is the same everywhere stays as it is, but for its mean.
+  void standardize() {
+    const auto dataset = opened(plugins_, found_.plugin, options());
+    const auto columns = survey_columns(*dataset);
+    std::vector<std::string> means, deviations;
+    for (const auto& column : columns) {
+      means.push_back(number(column.mean).text());
+      deviations.push_back(column.std > 0 ? number(column.std).text() : "1");
+    }
+    set("mean", flow(means), "of each column, over the training samples");
+    set("std", flow(deviations), "and its standard deviation");
+  }
+
   // Brings large numbers near to those that networks begin with.
   void choose_range(const Dataset& probe) {
+    constexpr int64_t kMostColumns = 1000;  // of which an experiment can list the means
+    const auto shape = probe.spec().sample_shape;
+    for (const auto* key : {"scale", "mean", "std", "symbols"})
+      if (options().find(key)) return;  // as asked for
+    if (shape.size() == 1 && shape.front() > 1 && shape.front() <= kMostColumns) return standardize();
     const auto splits = survey_splits(probe, kNumbersLookedAt);
     const auto& range = splits.front().input;
     const bool bytes =
@@ -192,7 +280,8 @@ class Initializer {
     first_.dataset = Value::map();
     first_.dataset.set("plugin", Value::scalar(found_.plugin));
     for (const auto& entry : options().entries()) {
-      const bool path = entry.value.is_list() || entry.value.quoted();
+      const auto& items = entry.value.items();
+      const bool path = entry.value.quoted() || (!items.empty() && items.front().quoted());
       first_.dataset.set(entry.key, path ? relative(entry.value) : entry.value);
     }
   }
@@ -207,13 +296,24 @@ class Initializer {
 }  // namespace
 
 int init(const Arguments& arguments) {
-  Initializer initializer(arguments);
-  NewFile file(initializer.file());
-  const auto first = initializer.look();
-  const auto text = first_experiment_text(first);
-  std::ofstream(file.temporary()) << text;
+  const auto names = names_for(arguments);
+  const auto changes = changes_of(arguments.overrides);
+  NewFile file(names.file);
+  std::optional<TableArrays> table;
+  if (is_table(arguments.target)) {
+    const fs::path beside(names.file);
+    table.emplace(arguments, beside.parent_path() / (beside.stem().string() + "_arrays"));
+  } else if (!arguments.target_column.empty() || !arguments.input_columns.empty() || !arguments.task.empty() ||
+             arguments.drop_missing) {
+    throw UserError(arguments.target +
+                    ": --target, --input, --task and --drop-missing are for a table, a .csv, .tsv or .parquet file");
+  }
+  const auto place = table ? table->folder() : fs::path(arguments.target);
+  const auto first = Initializer(place, arguments.target, names, changes).look();
+  std::ofstream(file.temporary()) << first_experiment_text(first);
   file.keep();
-  std::cout << data_text(first.survey);
+  if (table) table->keep();
+  std::cout << (table ? table->told() : "") << data_text(first.survey);
   if (const auto times = imbalance(first.survey); times >= 2)
     std::cout << wrapped(log::text("The largest class has ", std::round(times * 10) / 10,
                                    " times as many training samples as the smallest."),

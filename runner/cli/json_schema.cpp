@@ -5,6 +5,7 @@
 #include "config/defaults_list.h"
 #include "config/experiment_reader.h"
 #include "config/schema.h"
+#include "metrics/measured_objective.h"
 #include "metrics/objective.h"
 
 #include <ddprun/error.h>
@@ -118,7 +119,10 @@ class SchemaWriter {
     for (const auto& [info, options, problem, refused] : sources_.plugins) {
       if (info.kind != kind) continue;
       choices.push_back({.name = info.name, .help = info.help, .options = options, .complete = problem.empty()});
-      if (kind == "dataset") std::ranges::copy(section(kind).keys, std::back_inserter(choices.back().options));
+      auto& keys = choices.back().options;
+      if (kind == "dataset") std::ranges::copy(section(kind).keys, std::back_inserter(keys));
+      const bool measures = std::ranges::find(keys, "metrics", &OptionDeclaration::name) != keys.end();
+      if (kind == "objective" && !measures) keys.push_back(measured_metrics());
     }
     return choices;
   }

@@ -131,8 +131,10 @@ Json option_schema(const OptionDeclaration& option) {
   auto schema = type_schema(option.type, option.range);
   schema["description"] = option.help;
   if (option.fallback.empty()) return schema;
-  if (auto fallback = default_json(option.type, option.fallback); !fallback.is_null())
-    schema["default"] = std::move(fallback);
+  auto fallback = default_json(option.type, option.fallback);
+  if (option.type == "list of float" && fallback.is_array() && fallback.size() == 1)
+    schema["type"] = {"array", "number", "string"};  // where one number is the default, one may stand without brackets
+  if (!fallback.is_null()) schema["default"] = std::move(fallback);
   return schema;
 }
 

@@ -48,6 +48,23 @@ void make_output_folder(const Experiment& experiment) {
   if (error) throw UserError("cannot make " + folder + ": " + error.message());
 }
 
+// A job that is asked for with keys of the other scheduler is not the one that was meant.
+void warn_of_the_other_schedulers_keys(const ResourcesConfig& resources, bool slurm) {
+  const std::vector<std::pair<const char*, bool>> slurms{{"slurm", !resources.slurm.empty()},
+                                                         {"setup", !resources.setup.empty()},
+                                                         {"container", !resources.container.empty()}};
+  const std::vector<std::pair<const char*, bool>> kubernetes{
+      {"image", !resources.image.empty()},
+      {"claim", !resources.claim.empty()},
+      {"ephemeral_storage", !resources.ephemeral_storage.empty()},
+      {"user", resources.user > 0}};
+  for (const auto& [key, is_set] : slurm ? kubernetes : slurms) {
+    if (is_set)
+      log::warn(std::string("resources.") + key + " has no effect with " + (slurm ? "--slurm" : "--kubernetes") +
+                ": it is for " + (slurm ? "Kubernetes" : "Slurm"));
+  }
+}
+
 }  // namespace
 
 int submit(const Arguments& arguments) {
@@ -55,6 +72,7 @@ int submit(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
+  warn_of_the_other_schedulers_keys(experiment.resources, arguments.slurm);
   if (!arguments.dry_run) require_program(arguments.slurm ? "sbatch" : "kubectl");
   const Submission submission{
       .program = own_program().string(), .experiment = arguments.target, .overrides = arguments.overrides};

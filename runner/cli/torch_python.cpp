@@ -59,14 +59,15 @@ fs::path find_torch_python() {
                   kWithout);
 }
 
-void run_tool(const fs::path& python, const std::string& tool, const std::vector<std::string>& arguments) {
+std::string run_tool(const fs::path& python, const std::string& tool, const std::vector<std::string>& arguments) {
   const auto file = own_program().parent_path().parent_path() / "share/ddprun/tools" / tool;
   std::error_code error;
-  if (!fs::exists(file, error)) throw UserError(file.string() + " is missing in this installation" + kWithout);
+  if (!fs::exists(file, error)) throw UserError(file.string() + " is missing in this installation; install it anew");
   std::vector<std::string> command{python.string(), "-B", file.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   const auto end = run_program(command);
   if (end.exit_code != 0) throw UserError(last_line(end.output));
+  return end.output;
 }
 
 }  // namespace ddprun

@@ -12,7 +12,9 @@ namespace ddprun {
 // UserError where there is none.
 std::filesystem::path find_torch_python();
 
-// Runs share/ddprun/tools/<tool> to its end. Throws UserError with the last line that it wrote where it fails.
-void run_tool(const std::filesystem::path& python, const std::string& tool, const std::vector<std::string>& arguments);
+// Runs share/ddprun/tools/<tool> to its end and returns what it wrote. Throws UserError with the last line of that
+// where it fails.
+std::string run_tool(const std::filesystem::path& python, const std::string& tool,
+                     const std::vector<std::string>& arguments);
 
 }  // namespace ddprun

@@ -115,7 +115,7 @@ class Watch {
       throw UserError(
           run_.string() +
           " has no run.json and metrics.jsonl: they come from the logger jsonl, which its experiment does not use");
-    auto end = state.summary.is_null() ? recorded_end(run_) : read_run_end(run_);
+    auto end = state.summary.is_null() ? recorded_end(run_).end : read_run_end(run_);
     if (state.summary.is_null()) end.stop_reason = "no process is running it, and it did not end normally";
     logger_->finish(end);
     const auto status = enum_of<RunStatus>(end.status);

@@ -120,6 +120,10 @@ Placement find_placement(const LaunchFlags& flags, const Environment& environmen
   auto placement = place_by_engine(claims, flags, environment);
   if (!placement) placement = place_by_options(claims, flags, environment);
   read_slurm_job(*placement, environment);
+  if (const auto earlier = environment.find("DDPRUN_EARLIER_RUNS")) {
+    placement->earlier_runs = earlier->number(0);
+    placement->count(*earlier, "how many runs the same script has started here before");
+  }
   note_ignored(*placement, environment);
   return *placement;
 }

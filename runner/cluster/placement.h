@@ -53,6 +53,7 @@ struct Placement {
   bool agent_store = false;      // torchrun's own store listens there: connect, do not serve
   std::string job_id;            // the same over restarts and requeues; empty: unknown
   int restart_count = 0;         // how often the engine has restarted this job
+  int earlier_runs = 0;          // that the same script has started here before: DDPRUN_EARLIER_RUNS, by ddprun.train
   int ends_at = 0;               // seconds since 1970 when the engine ends the job; 0: unknown
   bool engine_restarts = false;  // torchrun restarts failed workers, so ddprun must not
   std::string error_file;        // where torchrun reads why a worker failed; empty: nowhere

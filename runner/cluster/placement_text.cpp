@@ -59,7 +59,7 @@ std::string workers(const Placement& placement) {
 std::string rendezvous(const Placement& placement) {
   if (placement.host.empty()) return "none: one node";
   const auto where = Endpoint{placement.host, placement.port}.text();
-  return where + (placement.agent_store ? ", a store that torchrun serves" : "");
+  return where + (placement.agent_store ? ", a store of torchrun or torch.distributed" : "");
 }
 
 std::string job(const Placement& placement) {

@@ -21,7 +21,8 @@ void place_rendezvous(Placement& placement, const Claim& claim, const Environmen
   const auto store = environment.find("TORCHELASTIC_USE_AGENT_STORE");
   if (!store) return;
   placement.agent_store = store->value == "True";
-  placement.count(*store, placement.agent_store ? "torchrun's store listens there" : "rank 0 serves the store there");
+  placement.count(*store, placement.agent_store ? "a store of torchrun or torch.distributed listens there"
+                                                : "rank 0 serves the store there");
 }
 
 // Reads what torchrun says about the job, other than the ranks.

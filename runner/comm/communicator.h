@@ -43,10 +43,10 @@ struct CommunicatorOptions {
 // otherwise end the run on waking.
 double gpu_timeout_seconds(double timeout_seconds, double hang_seconds);
 
-// A sum over all ranks in progress; take() waits for it.
-class PendingSum {
+// What a collective in progress makes of these values; take() waits for it, on a GPU the stream does.
+class PendingTensor {
  public:
-  PendingSum(at::Tensor values, std::function<void()> wait) : values_(std::move(values)), wait_(std::move(wait)) {}
+  PendingTensor(at::Tensor values, std::function<void()> wait) : values_(std::move(values)), wait_(std::move(wait)) {}
 
   at::Tensor take() {
     if (wait_) wait_();
@@ -77,9 +77,18 @@ class Communicator {
   bool is_distributed() const { return world_.size > 1; }
 
   void sum(at::Tensor& values);                     // in place
-  PendingSum start_sum(at::Tensor values);          // `values` must not be touched until take()
   void broadcast(std::vector<at::Tensor> tensors);  // copies rank 0's content to all, in place
   void barrier();
+
+  // Their values, which are contiguous, must not be touched until take(). The second copies those of rank `from` to
+  // all, in place.
+  PendingTensor start_sum(at::Tensor values);
+  PendingTensor start_broadcast(at::Tensor values, int64_t from);
+
+  // Copy the contents of contiguous tensors on the host from one rank to another, which calls the other function with
+  // tensors of the same forms.
+  void send(const std::vector<at::Tensor>& tensors, int64_t to);
+  void receive(const std::vector<at::Tensor>& tensors, int64_t from);
 
   // Returns every rank's text, in the order of ranks, on every rank.
   std::vector<std::string> gather_texts(const std::string& mine);
@@ -91,6 +100,7 @@ class Communicator {
 
  private:
   World world_;
+  int messages_ = 0;  // of start_broadcast(), which tell each other apart by their numbers
   CommunicatorOptions options_;
   c10::intrusive_ptr<c10d::Backend> nccl_;  // null without GPUs
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

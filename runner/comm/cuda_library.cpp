@@ -42,7 +42,7 @@ std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpu
   } catch (const boost::dll::fs::system_error& error) {
     throw UserError(
         "launch.device: the GPU backend cannot be loaded: " + loaders_text(error.what()) +
-        ". NCCL and CUDA's libraries come as wheels beside LibTorch's: reinstall them (docs/setup.md), or use "
+        ". NCCL and CUDA's libraries come as wheels beside LibTorch's: reinstall them (`ddprun docs setup`), or use "
         "launch.device=cpu");
   }
   return backend;

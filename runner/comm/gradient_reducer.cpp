@@ -2,6 +2,7 @@
 #include "comm/gradient_reducer.h"
 
 #include "base/current_op.h"
+#include "comm/owner_exchange.h"
 
 #include <ddprun/error.h>
 
@@ -62,10 +63,10 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
   }
   const auto bucket_bytes = options.shards > 0 ? kShardBucketBytes : kBucketBytes;
   // The first step uses one bucket; rebuild_buckets() then makes the real ones in the order in which gradients became
-  // ready. If parameters are unused, there is no such order and no rebuilding. Shards would receive all of the one
-  // bucket at once, and their sums do not depend on the buckets.
+  // ready. If parameters are unused, there is no such order and no rebuilding. Shards and owners would receive all of
+  // the one bucket at once, and their sums do not depend on the buckets.
   std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
-  if (options.find_unused_parameters || options.shards > 0)
+  if (options.find_unused_parameters || options.shards > 0 || !options.owners.empty())
     limits = {kFirstBucketBytes, static_cast<size_t>(bucket_bytes)};
   auto [buckets, sizes] =
       c10d::compute_bucket_assignment_by_size(values, limits, std::vector<bool>(values.size(), false));
@@ -131,6 +132,10 @@ class GradientReducer::Impl {
       reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::FP16_COMPRESS);
     } else if (options_.compression == Compression::kBf16) {
       reducer_->register_comm_hook(std::make_unique<Bf16Compression>(group_));
+    } else if (!options_.owners.empty()) {
+      auto exchange = std::make_unique<OwnerExchange>(group_, parameters_, options_.owners);
+      owner_exchange_ = exchange.get();
+      reducer_->register_comm_hook(std::move(exchange));
     }
   }
 
@@ -174,6 +179,7 @@ class GradientReducer::Impl {
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   ShardExchange* shard_exchange_ = nullptr;  // the reducer's, with shards
+  OwnerExchange* owner_exchange_ = nullptr;  // the reducer's, with owners and without what is above
 };
 
 namespace {
@@ -202,7 +208,8 @@ bool GradientReducer::through_host() const {
   return device == at::kCUDA && impl_->group_->getBackend(device)->getBackendName() == "gloo";
 }
 
-void GradientReducer::start(int64_t present) {
+void GradientReducer::start(int64_t present, bool whole) {
+  if (impl_ && impl_->owner_exchange_) impl_->owner_exchange_->start(whole);
   if (shards_ == 0) return sums_->start({});
   if (!tree_ || tree_->present() != present) tree_ = std::make_shared<ShardTree>(shards_, present, world_.size);
   sums_->start(tree_->own(world_.rank));

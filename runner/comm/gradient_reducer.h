@@ -12,7 +12,8 @@
 //   ... loss ...; reducer.backward(loss);
 //
 // Afterwards each parameter's gradient is the mean over the ranks, or the sum over all shards in the order of their
-// tree; with several ranks it is a view of the reducer's buckets. Drop it after the step: the next backward writes its
+// tree; with owners, that of another rank's parameter is of no use. With several ranks it is a view of the reducer's
+// buckets. Drop it after the step: the next backward writes its
 // own gradient there.
 #pragma once
 
@@ -33,6 +34,7 @@ struct ReducerOptions {
   bool static_graph = false;            // the same parameters in every step, in the same order; some perhaps never
   enum class Compression { kNone, kFp16, kBf16 } compression = Compression::kNone;  // of what is sent
   int64_t shards = 0;  // parts of the global batch whose gradients are added in the order of a ShardTree; 0: none
+  std::vector<int64_t> owners = {};  // of two ranks, that which needs each parameter's gradient; empty: all need all
 };
 
 class GradientReducer {
@@ -47,8 +49,9 @@ class GradientReducer {
   bool through_host() const;  // Gloo with gradients on a GPU: its work is in no GPU queue
 
   // Begins a step. With shards, `present` of them have samples, and this rank computes its own in their order; a rank
-  // without any computes something, for c10d, and adds nothing.
-  void start(int64_t present = 0);
+  // without any computes something, for c10d, and adds nothing. In a whole step all ranks get all gradients, whatever
+  // owners there are.
+  void start(int64_t present = 0, bool whole = false);
 
   // Adds the gradients of a part of the step that is not exchanged: not the last, or of this rank alone.
   void accumulate(const at::Tensor& loss);

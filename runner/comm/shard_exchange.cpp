@@ -2,9 +2,6 @@
 #include "comm/shard_exchange.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -182,16 +179,8 @@ c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket&
   const auto& flat = bucket.getBuffer();
   const auto device = flat.device();
   std::vector<c10::Device> devices;
-  std::optional<c10::StreamGuard> beside;
-  if (!device.is_cpu()) {
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    devices.push_back(device);
-    if (!stream_) stream_ = guard.getStreamFromGlobalPool(device);
-    c10::Event filled(device.type());
-    filled.record(guard.getStream(device));
-    filled.block(*stream_);
-    beside.emplace(*stream_);
-  }
+  if (!device.is_cpu()) devices.push_back(device);
+  const SideStream::Scope beside(stream_, device);
   auto& exchange = under_way_.emplace_back(
       Exchange{.bucket = flat,
                .space = &spaces_[bucket.getIndex() % spaces_.size()],

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "comm/shard_tree.h"
+#include "comm/side_stream.h"
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Stream.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -18,7 +18,6 @@
 #include <array>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -118,7 +117,7 @@ class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr
   std::unordered_map<const c10::TensorImpl*, size_t> places_;  // of the parameters
   std::array<Space, 2> spaces_;
   std::deque<Exchange> under_way_;
-  std::optional<c10::Stream> stream_;  // of a GPU's exchange, beside backward
+  SideStream stream_;
 };
 
 }  // namespace ddprun

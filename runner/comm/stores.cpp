@@ -83,9 +83,10 @@ c10::intrusive_ptr<c10d::Store> open_store(const std::string& place, int64_t wor
 
 namespace {
 
-// Each restart has a key of its own: the store outlives the workers.
+// Each restart has a key of its own, and each run of a script that starts several: the store outlives the workers.
 std::string key_of(const Placement& placement) {
-  return "ddprun/" + placement.job_id + "/" + std::to_string(placement.restart_count) + "/meeting";
+  return "ddprun/" + placement.job_id + "/" + std::to_string(placement.restart_count) + "/" +
+         std::to_string(placement.earlier_runs) + "/meeting";
 }
 
 template <class Use>
@@ -98,7 +99,7 @@ auto with_store(const Placement& placement, double timeout_seconds, const Use& u
   c10d::TCPStore store(placement.host, options);
   return use(store);
 } catch (const std::exception& error) {
-  throw UserError("torchrun's store at " + Endpoint{placement.host, placement.port}.text() +
+  throw UserError("the store of torchrun or torch.distributed at " + Endpoint{placement.host, placement.port}.text() +
                   " does not answer: " + cause_of(error));
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/nearest_path.h"
 #include "base/program.h"
+#include "picture_files.h"
 
 #include <ddprun/options.h>
 
@@ -67,6 +68,22 @@ fs::path near_experiment(const fs::path& given, const std::vector<fs::path>& sea
   return {};
 }
 
+// Returns why something that is there is no experiment, and which command takes it; empty for what may be one.
+std::string other_use(const fs::path& given) {
+  const auto word = given.string(), name = given.filename().string();
+  const auto told = [&](const std::string& what, const std::string& command, const std::string& does) {
+    return word + ": " + what + ", expected an experiment, a YAML file; `ddprun " + command + "` " + does;
+  };
+  std::error_code error;
+  if (is_table_name(name) && is_readable(given)) return told("a table", "init " + word, "writes one for it");
+  if (is_picture_name(name) && is_readable(given))
+    return told("a picture", "init FOLDER", "writes one for a folder of pictures");
+  if (!fs::is_directory(given, error)) return "";
+  if (fs::exists(given / "config.yaml", error)) return told("the folder of a run", "resume " + word, "continues it");
+  if (fs::exists(given / "latest", error)) return told("a folder of runs", "list " + word, "lists them");
+  return told("a folder", "init " + word, "writes one if there are data in it");
+}
+
 std::vector<fs::path> places_of(const fs::path& given, const std::vector<fs::path>& search_path) {
   std::vector<fs::path> places;
   const auto add = [&](const fs::path& path) {
@@ -87,9 +104,18 @@ std::vector<fs::path> places_of(const fs::path& given, const std::vector<fs::pat
 std::optional<fs::path> ConfigFiles::find_experiment(const fs::path& given, Problems& problems) const {
   const auto places = places_of(given, search_path_);
   const auto found = std::ranges::find_if(places, is_readable);
+  const auto other = found == places.end() || *found == given.lexically_normal() ? other_use(given) : "";
+  if (!other.empty()) {
+    problems.push_back(other);
+    return std::nullopt;
+  }
   if (found != places.end()) return *found;
   const auto prefix = given.has_parent_path() ? given.parent_path().string() + "/" : "";
   const auto near = near_experiment(given, search_path_);
+  if (const auto folder = nearest_path(given); near.empty() && fs::is_directory(folder)) {
+    problems.push_back(given.string() + ": no such experiment; did you mean " + other_use(folder));
+    return std::nullopt;
+  }
   const auto hint = near.empty() ? suggestion(given.stem().string(), prefix, names_beside(places))
                                  : "; did you mean " + near.string() + "?";
   problems.push_back(given.string() + ": no such experiment" + hint + " tried: " + join(places));

@@ -65,6 +65,7 @@ enum class ScheduleKind {
 };
 enum class LrScaling { kNone, kLinear, kSqrt };
 enum class Backend { kAuto, kNccl, kGloo };
+enum class Bind { kAuto, kOff };
 
 template <>
 struct WordsOf<PrecisionMode> {
@@ -107,6 +108,10 @@ struct WordsOf<LrScaling> {
 template <>
 struct WordsOf<Backend> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "nccl", "gloo"});
+};
+template <>
+struct WordsOf<Bind> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"auto", "off"});
 };
 
 // Where batches of images in memory are made; off: by the dataset.
@@ -161,6 +166,7 @@ struct TrainerConfig {
   bool static_graph = false;
   BroadcastBuffers broadcast_buffers = BroadcastBuffers::kNeeded;         // when rank 0's buffers go to all
   GradientCompression gradient_compression = GradientCompression::kNone;  // number format of exchanged gradients
+  bool shard_optimizer = false;                                           // each rank steps a share of the parameters
 
   bool deterministic = false;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;  // a loss or gradients that are NaN or infinite
@@ -288,6 +294,7 @@ struct LaunchConfig {
   Device device = Device::kAuto;
   Backend backend = Backend::kAuto;  // how the ranks communicate; auto: NCCL on GPUs, else Gloo
   int64_t threads = 0;               // per worker, for its kernels; 0: auto, cores / workers
+  Bind bind = Bind::kAuto;           // auto: a worker stays on the cores next to its GPU
   double timeout_seconds = 1800;     // of a collective
   double hang_seconds = 600;         // a worker that stalls for this long has failed; 0: no limit
   int64_t max_restarts = 0;          // after failures
@@ -316,6 +323,7 @@ struct ResourcesConfig {
   std::string ephemeral_storage;   // Kubernetes: disk space per node, "20G"
   double seconds = 0;              // time limit of the job
   std::vector<std::string> slurm;  // more options of sbatch
+  std::vector<std::string> setup;  // Slurm: lines of bash before srun
   std::string container;           // Slurm: the image for Apptainer
   std::string image;               // Kubernetes: the image of the pods
   std::string claim;               // Kubernetes: the volume claim for the outputs

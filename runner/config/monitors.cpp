@@ -45,6 +45,15 @@ bool is_better(const Merit& one, const Merit& best, bool maximize) {
   return one.loss < best.loss;
 }
 
+void MetricHistory::add(const std::string& name, int64_t step, double value) {
+  if (metric != name) *this = {.metric = name};
+  while (!values.empty() && values.back().first >= step) values.pop_back();
+  values.emplace_back(step, value);
+  if (values.size() <= kMost) return;
+  values.erase(values.begin());
+  ++left_out;
+}
+
 std::vector<Monitor> unknown_monitors(const Experiment& experiment, const std::vector<std::string>& known) {
   auto monitors = monitors_of(experiment);
   std::erase_if(monitors, [&](const Monitor& monitor) {

@@ -4,8 +4,11 @@
 
 #include "config/experiment.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -32,6 +35,19 @@ struct Merit {
 // Returns whether an evaluation takes the place of the best so far: by its value or, among equal ones, by the lower
 // loss. What is equal in both stays the best, and what has no value never is.
 bool is_better(const Merit& one, const Merit& best, bool maximize);
+
+// The values of checkpoint.monitor, or of what takes its place, at each evaluation so far: the newest kMost.
+struct MetricHistory {
+  static constexpr size_t kMost = 1000;
+
+  std::string metric;                              // empty: none yet
+  std::vector<std::pair<int64_t, double>> values;  // step and value, by ascending steps; NaN is possible
+  int64_t left_out = 0;                            // how many older ones there were
+
+  // Adds an evaluation's value. Drops those of this step and later ones, which a resumed run measures again, and all of
+  // another metric, which an earlier attempt followed.
+  void add(const std::string& name, int64_t step, double value);
+};
 
 // What a known name ends with that stands for the metrics of each class, "val/f1/*", before the classes are known.
 inline constexpr auto kEachClass = "/*";

@@ -31,11 +31,13 @@ void read_cpus(Options& options, ResourcesConfig& resources) {
     options.reject("cpus_per_node", "cannot be combined with cpus_per_worker; choose one");
 }
 
-// Returns whether the text is an option; each becomes one line of a script.
-bool is_option(const std::string& text) {
-  const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; };
-  return text.starts_with("-") && std::ranges::none_of(text, is_control);
+// Returns whether the text can be one line of a script.
+bool is_line(const std::string& text) {
+  const auto is_control = [](unsigned char byte) { return (byte < 0x20 && byte != '\t') || byte == 0x7F; };
+  return text.find_first_not_of(" \t") != std::string::npos && std::ranges::none_of(text, is_control);
 }
+
+bool is_option(const std::string& text) { return text.starts_with("-") && is_line(text); }
 
 }  // namespace
 
@@ -52,6 +54,10 @@ ResourcesConfig read_resources(Options& options) {
       "slurm", {}, "more sbatch options, such as [--partition=accel, --account=project]");
   if (!std::ranges::all_of(resources.slurm, is_option))
     options.reject("slurm", "expected sbatch options, one per text, such as --partition=accel");
+  resources.setup = options.get<std::vector<std::string>>(
+      "setup", {}, "Slurm: lines of bash before srun, such as [module load CUDA, export NCCL_SOCKET_IFNAME=hsn]");
+  if (!std::ranges::all_of(resources.setup, is_line))
+    options.reject("setup", "expected lines of bash, one per text, such as [module load CUDA]");
   resources.container = options.get<std::string>("container", "", "Slurm: the image that Apptainer runs ddprun in");
   resources.image = options.get<std::string>("image", "", "Kubernetes: the pods' image, with ddprun in it");
   resources.claim = options.get<std::string>("claim", "", "Kubernetes: the volume claim for the outputs of all pods");

@@ -44,6 +44,7 @@ constexpr auto kRivals = std::to_array<std::pair<Setting, Setting>>({
     {{"trainer.strategy", is_dp}, {"trainer.static_graph", is_true}},
     {{"trainer.strategy", is_dp}, {"trainer.gradient_compression", is_another_than_none}},
     {{"trainer.strategy", is_dp}, {"trainer.broadcast_buffers", is_every_step}},
+    {{"trainer.strategy", is_dp}, {"trainer.shard_optimizer", is_true}},
     {{"trainer.shards", is_above_zero}, {"trainer.strategy", is_dp}},
     {{"trainer.shards", is_above_zero}, {"trainer.sync_batchnorm", is_true}},
     {{"trainer.shards", is_above_zero}, {"trainer.micro_batch", is_another_than_all}},

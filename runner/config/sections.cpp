@@ -130,6 +130,7 @@ LaunchConfig read_launch(Options& options) {
              "how GPUs communicate; auto: nccl; gloo goes through host memory and lets workers share a GPU");
   launch.threads = read_auto(options, "threads",
                              "threads of each worker's kernels; auto: cores / workers, with trainer.shards 1", 1024);
+  launch.bind = choose(options, "bind", launch.bind, "auto: a worker stays on the cores next to its GPU; off: on all");
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,
                                                "how long a worker waits for the others", {1, 1e6});
   launch.hang_seconds = options.get<double>("hang_seconds", launch.hang_seconds,

@@ -139,6 +139,7 @@ void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   refuse("static_graph", trainer.static_graph);
   refuse("gradient_compression", trainer.gradient_compression != GradientCompression::kNone);
   refuse("broadcast_buffers", trainer.broadcast_buffers != BroadcastBuffers::kNeeded);
+  refuse("shard_optimizer", trainer.shard_optimizer);
 }
 
 // Refuses options whose results depend on how many workers there are, or that cut the batch otherwise.
@@ -177,6 +178,10 @@ void read_distribution(Options& options, TrainerConfig& trainer) {
              "when rank 0's buffers go to all; needed: BatchNorm's running statistics only before evaluations");
   trainer.gradient_compression = choose(options, "gradient_compression", trainer.gradient_compression,
                                         "number format in which gradients are exchanged");
+  trainer.shard_optimizer =
+      options.get<bool>("shard_optimizer", false,
+                        "each worker keeps the optimizer's state and the averages of its share of the parameters "
+                        "(ZeRO stage 1); the results are the same");
   if (trainer.strategy == Strategy::kDp) refuse_with_dp(options, trainer);
 }
 

@@ -4,6 +4,7 @@
 #include "base/files_below.h"
 #include "base/log.h"
 #include "data/account.h"
+#include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/data_digest.h>
@@ -11,6 +12,7 @@
 #include <ddprun/files.h>
 #include <ddprun/image_store.h>
 
+#include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -44,6 +46,17 @@ ByteRange byte_range(const ImageStore& store) {
   return range;
 }
 
+std::string_view name_of_type(at::ScalarType type) {
+  const auto known = std::ranges::find(kTypes, type, &std::pair<std::string_view, at::ScalarType>::second);
+  return known == kTypes.end() ? "float32" : known->first;
+}
+
+at::ScalarType type_named(const std::string& name) {
+  const auto type = std::ranges::find(kTypes, name, &std::pair<std::string_view, at::ScalarType>::first);
+  if (type == kTypes.end()) throw UserError("unknown type " + name);
+  return type->second;
+}
+
 void add_files(const Value& value, std::map<std::string, std::string>& files) {
   for (const auto& item : value.items()) add_files(item, files);
   for (const auto& entry : value.entries()) {
@@ -64,6 +77,38 @@ void add_files(const Value& value, std::map<std::string, std::string>& files) {
 
 }  // namespace
 
+std::optional<ByteRange> byte_range_of(const Dataset& dataset) {
+  const auto* format = in_plugin({"dataset", "image_format"}, [&] { return dataset.image_format(); });
+  if (format) return byte_range(ImageStore(*format, nullptr, {}));
+  for (const auto split : kSplits) {
+    const auto lent = in_plugin({"dataset", "images"}, [&] { return dataset.images(split); });
+    if (lent.store && lent.store->size() > 0) return byte_range(*lent.store);
+  }
+  return std::nullopt;
+}
+
+at::Tensor brightness_of(const Dataset& dataset, const at::Tensor& input) {
+  if (input.dim() != 4 || input.size(1) != 1 || !input.is_floating_point()) return {};
+  const auto pixels =
+      in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(input.to(at::kCPU, at::kFloat)); });
+  return pixels.defined() ? pixels.to(at::kFloat).flatten(1).mean(1).div_(255) : at::Tensor();
+}
+
+namespace {
+
+std::optional<Brightness> brightness_of_training(const Dataset& dataset) {
+  constexpr int64_t kPictures = 64;
+  const auto shape = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }).sample_shape;
+  const auto numbers = spread_numbers(dataset.size(Split::kTrain), kPictures);
+  if (shape.size() != 3 || shape.front() != 1 || numbers.empty()) return std::nullopt;
+  const auto batch = in_plugin({"dataset", "get"}, [&] { return dataset.get(Split::kTrain, numbers); });
+  const auto means = brightness_of(dataset, batch.input);
+  if (!means.defined()) return std::nullopt;
+  return Brightness{.least = means.min().item<double>(), .greatest = means.max().item<double>()};
+}
+
+}  // namespace
+
 DataForm form_of(const Dataset& dataset) {
   DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
                 .bytes = {},
@@ -72,10 +117,25 @@ DataForm form_of(const Dataset& dataset) {
   const auto split = std::ranges::find_if(kSplits, [&](Split one) { return dataset.size(one) > 0; });
   if (split == kSplits.end()) return form;
   const std::array<int64_t, 1> first{0};
-  form.input_type = in_plugin({"dataset", "get"}, [&] { return dataset.get(*split, first); }).input.scalar_type();
-  const auto images = in_plugin({"dataset", "images"}, [&] { return dataset.images(*split); });
-  if (images.store && images.store->size() > 0) form.bytes = byte_range(*images.store);
+  const auto sample = in_plugin({"dataset", "get"}, [&] { return dataset.get(*split, first); });
+  form.input_type = sample.input.scalar_type();
+  form.target_type = sample.target.scalar_type();
+  form.target_shape = sample.target.sizes().slice(1).vec();
+  form.bytes = byte_range_of(dataset);
+  form.brightness = brightness_of_training(dataset);
   return form;
+}
+
+bool start_as_noted(Dataset& dataset, const DataForm& noted) {
+  if (!noted.target_type) return false;
+  const auto none_of = [](std::vector<int64_t> shape, at::ScalarType type) {
+    shape.insert(shape.begin(), 0);
+    return at::empty(shape, type);
+  };
+  const Batch form{.input = none_of(noted.spec.sample_shape, noted.input_type),
+                   .target = none_of(noted.target_shape, *noted.target_type),
+                   .index = none_of({}, at::kLong)};
+  return in_plugin({"dataset", "start_without_data"}, [&] { return dataset.start_without_data(noted.spec, form); });
 }
 
 std::string changes_since(const DataForm& before, const DataForm& now) {
@@ -112,13 +172,15 @@ void warn_of_other_files(const std::filesystem::path& run_dir, const Value& conf
 }
 
 std::string to_json(const DataForm& form) {
-  const auto type = std::ranges::find(kTypes, form.input_type, &std::pair<std::string_view, at::ScalarType>::second);
   Json json{{"sample_shape", form.spec.sample_shape},
-            {"type", type == kTypes.end() ? "float32" : type->first},
+            {"type", name_of_type(form.input_type)},
             {"classes", form.spec.classes},
             {"class_names", form.spec.class_names},
             {"samples", form.samples}};
+  if (form.target_type) json["target"] = {{"type", name_of_type(*form.target_type)}, {"shape", form.target_shape}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
+  if (form.brightness)
+    json["brightness"] = {{"least", form.brightness->least}, {"greatest", form.brightness->greatest}};
   if (!form.files.empty()) json["files"] = form.files;
   if (!account_text(form.account).empty()) json["account"] = account_json(form.account);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -130,12 +192,15 @@ DataForm data_form_from_json(const std::string& text) try {
                          .classes = json.at("classes"),
                          .class_names = json.at("class_names")},
                 .bytes = {}};
-  const auto name = json.at("type").get<std::string>();
-  const auto type = std::ranges::find(kTypes, name, &std::pair<std::string_view, at::ScalarType>::first);
-  if (type == kTypes.end()) throw UserError("unknown type " + name);
-  form.input_type = type->second;
+  form.input_type = type_named(json.at("type"));
+  if (const auto target = json.find("target"); target != json.end()) {
+    form.target_type = type_named(target->at("type"));
+    target->at("shape").get_to(form.target_shape);
+  }
   if (const auto bytes = json.find("bytes"); bytes != json.end())
     form.bytes = {.black = bytes->at("black"), .white = bytes->at("white")};
+  if (const auto brightness = json.find("brightness"); brightness != json.end())
+    form.brightness = {.least = brightness->at("least"), .greatest = brightness->at("greatest")};
   json.at("samples").get_to(form.samples);
   if (const auto account = json.find("account"); account != json.end())
     form.account.digest = account->value("digest", "");

@@ -168,17 +168,30 @@ Json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t se
   return shown;
 }
 
-Json shown_samples(const Dataset& dataset, const std::vector<int64_t>& numbers, uint64_t seed, int64_t epoch) {
+namespace {
+
+Json samples_in(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers, uint64_t seed,
+                const std::vector<int64_t>& epochs) {
   if (numbers.empty()) return Json::array();
   const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
-  const auto batch = CheckedSplit(dataset, Split::kTrain).get(numbers);
+  const auto batch = CheckedSplit(dataset, split).get(numbers);
   if (!are_pictures(dataset, batch)) return shown_rows(spec, batch);
-  std::vector<int64_t> epochs;
-  if (survey_augmentation(dataset, seed).changed > 0) epochs.push_back(epoch);
   auto samples = shown_pictures(dataset, batch, seed, epochs);
   for (size_t row = 0; row < samples.size(); ++row)
     samples[row]["target"] = target_text(spec, batch.target[static_cast<int64_t>(row)], false);
   return samples;
+}
+
+}  // namespace
+
+Json shown_samples(const Dataset& dataset, const std::vector<int64_t>& numbers, uint64_t seed, int64_t epoch) {
+  std::vector<int64_t> epochs;
+  if (!numbers.empty() && survey_augmentation(dataset, seed).changed > 0) epochs.push_back(epoch);
+  return samples_in(dataset, Split::kTrain, numbers, seed, epochs);
+}
+
+Json stored_samples(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers) {
+  return samples_in(dataset, split, numbers, /*seed=*/0, {});
 }
 
 }  // namespace ddprun

@@ -22,4 +22,7 @@ nlohmann::ordered_json shown_samples(const Dataset& dataset, const DataSurvey& s
 nlohmann::ordered_json shown_samples(const Dataset& dataset, const std::vector<int64_t>& numbers, uint64_t seed,
                                      int64_t epoch);
 
+// The same of samples of any split, as they are stored.
+nlohmann::ordered_json stored_samples(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers);
+
 }  // namespace ddprun

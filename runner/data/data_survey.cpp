@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 namespace ddprun {
@@ -21,6 +22,7 @@ namespace {
 constexpr int64_t kFewSamples = 64;  // examined whatever they cost
 constexpr int64_t kBatch = 64;
 constexpr int64_t kAugmented = 16;
+constexpr size_t kTableRows = 4096;
 
 // Returns "float32", the name in numpy and PyTorch.
 std::string type_name(at::ScalarType type) {
@@ -180,7 +182,65 @@ std::vector<SplitSurvey> survey_splits(const Dataset& dataset, int64_t most_numb
     const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(split); });
     if (size > 0) splits.push_back(SplitCount(dataset, spec, split, size).look(most_numbers));
   }
+  if (!splits.empty() && splits.front().split == Split::kTrain) splits.front().scales = doubt_of_scales(dataset);
   return splits;
+}
+
+std::vector<NumberRange> survey_columns(const Dataset& dataset) {
+  constexpr int64_t kMostNumbers = 20'000'000;
+  const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+  const auto numbers =
+      spread_numbers(dataset.size(Split::kTrain), std::max(kFewSamples, kMostNumbers / numbers_of_sample(spec)));
+  const CheckedSplit split(dataset, Split::kTrain);
+  std::vector<RangeSums> columns(static_cast<size_t>(spec.sample_shape.at(0)));
+  for (size_t begin = 0; begin < numbers.size(); begin += kTableRows) {
+    const auto end = std::min(begin + kTableRows, numbers.size());
+    const auto rows = split.get(std::span(numbers).subspan(begin, end - begin)).input;
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].add(rows.select(1, static_cast<int64_t>(i)));
+  }
+  std::vector<NumberRange> ranges;
+  for (const auto& column : columns) ranges.push_back(column.range());
+  return ranges;
+}
+
+namespace {
+
+std::string doubt_of_columns(const at::Tensor& inputs) {
+  constexpr double kTooFarApart = 30;
+  if (inputs.dim() != 2 || inputs.size(0) < 2 || inputs.size(1) < 2 || !inputs.is_floating_point()) return "";
+  const auto deviations = inputs.to(at::kDouble).std(0, /*unbiased=*/false).nan_to_num().contiguous();
+  const auto* first = deviations.const_data_ptr<double>();
+  int64_t least = -1, most = -1;
+  for (int64_t i = 0; i < deviations.numel(); ++i) {
+    if (first[i] <= 0 || !std::isfinite(first[i])) continue;  // a column that is the same everywhere has no scale
+    if (least < 0 || first[i] < first[least]) least = i;
+    if (most < 0 || first[i] > first[most]) most = i;
+  }
+  if (least < 0 || first[most] < kTooFarApart * first[least] || first[most] < 2) return "";
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "the columns have very different scales: the deviation of column %lld, counted from 0, is %.3g, and that "
+      "of column %lld %.3g",
+      static_cast<long long>(most), first[most], static_cast<long long>(least), first[least]);
+  return text + std::string(
+                    "; a network learns badly from that. Give a mean and a deviation for each column (dataset "
+                    "tensors: mean and std; `ddprun init` writes them)");
+}
+
+}  // namespace
+
+std::string doubt_of_scales(const Dataset& dataset) {
+  constexpr int64_t kManySamples = 1000, kMostNumbers = 2'000'000;
+  const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+  const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(Split::kTrain); });
+  if (spec.sample_shape.size() != 1 || size == 0) return "";
+  const CheckedSplit split(dataset, Split::kTrain);
+  const auto doubt_of = [&](int64_t samples) {
+    return doubt_of_columns(split.get(spread_numbers(size, samples)).input);
+  };
+  const auto many = std::max(kFewSamples, std::min(kManySamples, kMostNumbers / numbers_of_sample(spec)));
+  return doubt_of(kFewSamples).empty() ? "" : doubt_of(many);
 }
 
 AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed) {

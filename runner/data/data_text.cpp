@@ -172,6 +172,7 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
       if (range.count > 1 && range.least == range.greatest)
         found.push_back(log::text(name, ": all numbers of ", what, " are ", number(range.least)));
     }
+    if (!split.scales.empty()) found.push_back(name + ": " + split.scales);
     if (split.ignored > 0 && std::ranges::all_of(split.per_class, [](int64_t count) { return count == 0; }))
       found.push_back(name + ": all targets are ignored, so that nothing counts");
   }

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -94,6 +95,21 @@ std::string field(const fs::path& file, const std::string& key) {
   return "";
 }
 
+// Linux has numbers where x86 has a name: "CPU implementer : 0x41", "CPU part : 0xd4f". Those of servers, from the
+// processors' technical reference manuals.
+std::string arm_name(const fs::path& cpuinfo) {
+  static const std::map<std::string, std::string> kProcessors{
+      {"0x41 0xd08", "ARM Cortex-A72"},  {"0x41 0xd0c", "ARM Neoverse N1"}, {"0x41 0xd40", "ARM Neoverse V1"},
+      {"0x41 0xd49", "ARM Neoverse N2"}, {"0x41 0xd4f", "ARM Neoverse V2"}, {"0x41 0xd84", "ARM Neoverse V3"},
+      {"0x41 0xd8e", "ARM Neoverse N3"}, {"0x46 0x001", "Fujitsu A64FX"},   {"0xc0 0xac3", "Ampere-1"},
+      {"0xc0 0xac4", "Ampere-1a"}};
+  const auto implementer = field(cpuinfo, "CPU implementer"), part = field(cpuinfo, "CPU part");
+  if (implementer.empty() || part.empty()) return "";
+  const auto known = kProcessors.find(implementer + " " + part);
+  if (known != kProcessors.end()) return known->second;
+  return "ARM processor (implementer " + implementer + ", part " + part + ")";
+}
+
 Json describe_gpus(const fs::path& proc) {
   Json gpus = Json::array();
   std::error_code error;
@@ -156,7 +172,10 @@ Json describe_variables(const std::string& config_yaml) {
 
 }  // namespace
 
-std::string processor_name(const fs::path& proc) { return field(proc / "cpuinfo", "model name"); }
+std::string processor_name(const fs::path& proc) {
+  const auto model = field(proc / "cpuinfo", "model name");
+  return model.empty() ? arm_name(proc / "cpuinfo") : model;
+}
 
 RecordedEnvironment describe_environment(const RunRecord& record, const fs::path& proc) {
   RecordedEnvironment recorded;

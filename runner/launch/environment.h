@@ -27,7 +27,7 @@ struct RecordedEnvironment {
   std::string uncommitted;  // at most 1 MB of changes in the current folder's git repository; may be empty
 };
 
-// Returns the processor's name as the system has it; empty if it has none.
+// Returns the processor's name as the system has it, or as ARM's numbers say; empty if there is neither.
 std::string processor_name(const std::filesystem::path& proc = "/proc");
 
 // Returns a JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver,

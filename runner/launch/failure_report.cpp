@@ -85,7 +85,7 @@ std::string describe_others(const std::vector<WorkerEnd>& ends, const WorkerEnd&
     if (&end != &root) fates[describe_fate(end, root)].insert(end.rank);
   }
   std::string text;
-  for (const auto& [fate, ranks] : fates) text += (text.empty() ? "" : ", ") + join_ranks(ranks) + " " + fate;
+  for (const auto& [fate, ranks] : fates) text += (text.empty() ? "" : ", ") + join_numbers(ranks) + " " + fate;
   return text;
 }
 

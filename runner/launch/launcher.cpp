@@ -156,8 +156,10 @@ void Launch::start_workers() {
     if (index == 0) write_ours([&] { replace_file(place.config, plan_.config); });
     write_ours([&] { write_place(file, place); });
     workers_.back()->watch(place.heartbeat, place.probe_answer);
-    workers_.back()->start(describe(place, plan_.device), plan_.command,
-                           worker_environment(plan_.environment, place, file));
+    workers_.back()->start(describe(place, plan_.device),
+                           {.command = plan_.command,
+                            .environment = worker_environment(plan_.environment, place, file),
+                            .cores = plan_.cores_of(place)});
   }
 }
 
@@ -337,6 +339,11 @@ WorkerPlace LaunchPlan::worker(int index) const {
   worker.local_rank += index;
   if (place.gpu < 0) worker.gpu = shared_gpus > 0 ? worker.local_rank % shared_gpus : worker.local_rank;
   return worker;
+}
+
+std::vector<int> LaunchPlan::cores_of(const WorkerPlace& worker) const {
+  const bool is_known = worker.gpu >= 0 && worker.gpu < std::ssize(cores);
+  return is_known ? cores[worker.gpu] : std::vector<int>();
 }
 
 LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Launch(plan, nullptr).run()); }

@@ -14,14 +14,15 @@
 namespace ddprun {
 
 struct LaunchPlan {
-  std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments
-  Variables environment;             // added to the launcher's own
-  WorkerPlace place;                 // of the first worker, but for the files; the others have the next ranks
-  std::string config;                // the workers' experiment as YAML
-  int workers = 1;                   // on this node
-  int shared_gpus = 0;               // that the workers share; 0: each worker has its own
-  std::string host;                  // name of this node, for reports; empty if it is the only one
-  std::string device;                // for the ranks' logs: "cpu", "cuda over nccl"
+  std::vector<std::string> command;     // a worker's program (a path, not searched on PATH) and arguments
+  Variables environment;                // added to the launcher's own
+  WorkerPlace place;                    // of the first worker, but for the files; the others have the next ranks
+  std::string config;                   // the workers' experiment as YAML
+  int workers = 1;                      // on this node
+  int shared_gpus = 0;                  // that the workers share; 0: each worker has its own
+  std::vector<std::vector<int>> cores;  // of each GPU, to which its worker is bound; empty: all
+  std::string host;                     // name of this node, for reports; empty if it is the only one
+  std::string device;                   // for the ranks' logs: "cpu", "cuda over nccl"
   std::string stopping = "stopping: saving a checkpoint at the end of this step";  // on a signal; may be empty
   double ends_at = 0;          // seconds since 1970 when the run is saved and ended, as by SIGUSR1; 0, or past: never
   double grace_seconds = 30;   // from SIGTERM to SIGKILL when the user stops the run
@@ -30,8 +31,9 @@ struct LaunchPlan {
   double failure_grace_seconds = 3;  // the same after a worker failed: the others cannot finish a collective without it
   std::map<std::string, std::string> plugins;  // places of the plugins by their sections in the experiment, for reports
 
-  std::string place_of(const std::string& section) const;  // the section's name if the place is unknown
-  WorkerPlace worker(int index) const;                     // that worker's place, but for the files
+  std::string place_of(const std::string& section) const;      // the section's name if the place is unknown
+  WorkerPlace worker(int index) const;                         // that worker's place, but for the files
+  std::vector<int> cores_of(const WorkerPlace& worker) const;  // that it is bound to; empty: all
 };
 
 // How one node of several exchanges news with the others while its workers run. Called from the thread of

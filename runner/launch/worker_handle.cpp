@@ -3,6 +3,8 @@
 
 #include "base/call_lines.h"
 #include "base/clock.h"
+#include "base/cores.h"
+#include "base/line_folder.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "launch/worker_process.h"
@@ -51,6 +53,13 @@ namespace {
 constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kMostLeftBytes = 8 << 20;  // read after the end, at most: a grandchild may print forever
 
+std::string binding(const std::vector<int>& cores, pid_t pid) {
+  if (cores.empty()) return "";
+  const bool is_bound = cores_of_process(pid) == cores;
+  return (is_bound ? ", bound to the cores next to its GPU: " : ", could not be bound to the cores next to its GPU: ") +
+         join_numbers({cores.begin(), cores.end()});
+}
+
 // Returns the letter after the program's name, which may itself contain parentheses.
 char process_state(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -74,16 +83,14 @@ WorkerHandle::~WorkerHandle() {
   wait_until(pid_, std::chrono::steady_clock::now() + std::chrono::seconds(10));  // it may hang in the kernel
 }
 
-void WorkerHandle::start(const std::string& what, const std::vector<std::string>& command,
-                         const std::vector<std::string>& environment) {
+void WorkerHandle::start(const std::string& what, SpawnRequest worker) {
   Pipe err = make_pipe(), out;
   if (rank() != 0) out = make_pipe();
-  pid_ = spawn({.command = command,
-                .environment = environment,
-                .stdout_fd = out.write.get(),
-                .stderr_fd = err.write.get(),
-                .blocked = {kStopSignals.begin(), kStopSignals.end()}});
-  log_.append(log::text(time_stamp(), "  ", what, ", process ", pid_, "\n"));
+  worker.stdout_fd = out.write.get();
+  worker.stderr_fd = err.write.get();
+  worker.blocked = {kStopSignals.begin(), kStopSignals.end()};
+  pid_ = spawn(worker);
+  log_.append(log::text(time_stamp(), "  ", what, ", process ", pid_, binding(worker.cores, pid_), "\n"));
   out_.fd = std::move(out.read);
   err_.fd = std::move(err.read);
 }

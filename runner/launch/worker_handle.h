@@ -44,9 +44,8 @@ class WorkerHandle {
   WorkerHandle& operator=(const WorkerHandle&) = delete;
 
   // Throws std::system_error if the program cannot be run. Rank 0 keeps the caller's standard output. The log begins
-  // with `what` the worker is, and its process.
-  void start(const std::string& what, const std::vector<std::string>& command,
-             const std::vector<std::string>& environment);
+  // with `what` the worker is, its process, and the cores that it is bound to. Its output and signals are set here.
+  void start(const std::string& what, SpawnRequest worker);
 
   bool running() const { return pid_ > 0; }
   bool is(pid_t process) const { return pid_ == process; }

@@ -40,6 +40,8 @@ static void visit_fields(WorkerPlace& place, const auto& visit) {
   visit("split", place.split);
   visit("out", place.out);
   visit("inputs", place.inputs);
+  visit("noted", place.noted);
+  visit("worst", place.worst);
   visit("started_at", place.started_at);
 }
 

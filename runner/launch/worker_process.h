@@ -55,6 +55,8 @@ struct WorkerPlace {
   Task task = Task::kTrain;
   std::string split, out;  // to predict which split, into which CSV file
   std::string inputs;      // a list of new files to predict in place of a split; may be empty
+  std::string noted;       // the run whose note of its data takes their place, since new files need none; may be empty
+  int worst = 0;           // of how many samples, the worst predicted ones, the result is to say more
   double started_at = 0;   // steady_seconds() when the command began
 };
 

@@ -3,6 +3,7 @@
 
 #include "config/monitors.h"
 #include "metrics/class_metrics.h"
+#include "metrics/measured_objective.h"
 #include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
 #include "metrics/value_metrics.h"
@@ -87,13 +88,13 @@ class ClassObjective : public Objective {
   at::Tensor loss(const at::Tensor& predicted, const at::Tensor& targets) const final {
     const bool of_parts = are_of_parts(predicted, targets);
     const auto [prediction, target] =
-        predicted.dim() == 4 && of_parts ? Predicted{predicted, targets} : as_samples(predicted, targets);
+        predicted.dim() >= 4 && of_parts ? Predicted{predicted, targets} : as_samples(predicted, targets);
     const bool is_hard = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
                          target.scalar_type() == at::kLong;
     if (!of_parts && !is_hard && !(takes_shares() && are_shares(prediction, target))) {
       shapes_do_not_fit(name_,
-                        "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], or of pixels [B, "
-                        "C, H, W] and [B, H, W]",
+                        "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], of pixels [B, C, "
+                        "H, W] and [B, H, W], or of voxels [B, C, D, H, W] and [B, D, H, W]",
                         predicted, targets);
     }
     return mean_loss(widened(prediction), target, of_parts ? counted(target) : at::Tensor());
@@ -309,6 +310,16 @@ std::unique_ptr<Objective> make_objective(const std::string& name, Options& opti
   throw std::invalid_argument("there is no built-in objective " + name);
 }
 
+std::unique_ptr<Objective> make_built_in_objective(const std::string& name, const Value& values,
+                                                   const std::string& path) {
+  Options options(values, path);
+  auto objective = make_objective(name, options);
+  std::string problems;
+  for (const auto& problem : options.problems()) problems += (problems.empty() ? "" : "\n") + problem;
+  if (!problems.empty()) throw UserError(problems);
+  return objective;
+}
+
 bool is_built_in_objective(const std::string& name) {
   return std::ranges::find(kObjectives, name) != kObjectives.end();
 }
@@ -332,20 +343,27 @@ void require_objective(const PluginChoice& choice, const PluginHost& plugins) {
                                    (near.empty() ? "" : "; did you mean " + near + "?")));
 }
 
+// Takes the option `metrics` for what a built-in objective measures, unless the plugin has one of this name.
+std::shared_ptr<Objective> make_plugin(const PluginChoice& choice, const PluginHost& plugins,
+                                       std::vector<std::string>* paths) {
+  const auto* metrics = choice.options.find("metrics");
+  const auto own = metrics ? plugins.describe(choice.plugin, "objective").options : std::vector<OptionDeclaration>();
+  if (!metrics || std::ranges::find(own, "metrics", &OptionDeclaration::name) != own.end())
+    return plugins.make_objective(choice, paths);
+  auto without = choice;
+  without.options.erase("metrics");
+  return std::make_shared<MeasuredObjective>(plugins.make_objective(without, paths), *metrics);
+}
+
 }  // namespace
 
 std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const PluginHost& plugins,
                                           std::vector<std::string>* paths) {
   if (!is_built_in_objective(choice.plugin)) {
     require_objective(choice, plugins);
-    return plugins.make_objective(choice, paths);
+    return make_plugin(choice, plugins, paths);
   }
-  Options options(choice.options, choice.path);
-  auto objective = make_objective(choice.plugin, options);
-  std::string problems;
-  for (const auto& problem : options.problems()) problems += (problems.empty() ? "" : "\n") + problem;
-  if (!problems.empty()) throw UserError(problems);
-  return objective;
+  return make_built_in_objective(choice.plugin, choice.options, choice.path);
 }
 
 std::vector<SectionHelp> objective_kinds() {

@@ -28,6 +28,11 @@ class PluginHost;
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options);
 bool is_built_in_objective(const std::string& name);
 
+// Creates a built-in objective from the options of the section `path`. Throws UserError with all mistakes in them, one
+// per line.
+std::unique_ptr<Objective> make_built_in_objective(const std::string& name, const Value& options,
+                                                   const std::string& path);
+
 // Creates the experiment's objective, a built-in one or a plugin's. Throws UserError with all mistakes in its options,
 // one per line, or if neither has this name. `paths`, if given, receives the names of the options that are paths.
 std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const PluginHost& plugins,

@@ -40,11 +40,12 @@ at::Tensor as_rows(const at::Tensor& values) { return values.dim() == 1 ? values
 PredictedBatch of_pixels(const at::Tensor& prediction, const at::Tensor& truth, const at::Tensor& index) {
   const auto guess = prediction.argmax(1).to(at::kCPU);
   const auto grey = guess * 255 / std::max<int64_t>(1, prediction.size(1) - 1);
+  const bool is_picture = prediction.dim() == 4;  // and no volume
   return {.index = index,
           .scores = guess.flatten(1).to(at::kFloat),
           .guess = {},
           .truth = truth.flatten(1),
-          .output = grey.unsqueeze(1).to(at::kByte)};
+          .output = is_picture ? grey.unsqueeze(1).to(at::kByte) : at::Tensor()};
 }
 
 at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset) {
@@ -148,12 +149,12 @@ std::string numbered(const char* name, int64_t count) {
 }  // namespace
 
 std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec) {
-  const bool known = batch.files.empty();
+  std::string line = batch.files.empty() ? "index" : "index,file";
   if (!batch.guess.defined()) {
-    return "index" + (known ? numbered("truth", batch.truth.size(1)) : ",file") +
-           numbered("prediction", batch.scores.size(1)) + "\n";
+    if (batch.has_truth) line += numbered("truth", batch.truth.size(1));
+    return line + numbered("prediction", batch.scores.size(1)) + "\n";
   }
-  std::string line = known ? "index,truth,guess" : "index,file,guess";
+  line += batch.has_truth ? ",truth,guess" : ",guess";
   for (const auto& name : class_names(spec, batch.scores.size(1))) line += "," + csv_cell("score_" + name);
   return line + "\n";
 }
@@ -169,13 +170,9 @@ std::string prediction_lines(const PredictedBatch& batch, const DataSpec& spec) 
   std::string lines;
   for (int64_t row = 0; row < batch.index.size(0); ++row) {
     lines += std::to_string(batch.index[row].item<int64_t>());
-    if (!batch.files.empty()) {
-      lines += "," + csv_cell(batch.files[static_cast<size_t>(row)]);
-    } else if (classes) {
-      lines += "," + name(batch.truth[row]);
-    } else {
-      append_numbers(lines, batch.truth[row]);
-    }
+    if (!batch.files.empty()) lines += "," + csv_cell(batch.files[static_cast<size_t>(row)]);
+    if (batch.has_truth && classes) lines += "," + name(batch.truth[row]);
+    if (batch.has_truth && !classes) append_numbers(lines, batch.truth[row]);
     if (classes) lines += "," + name(batch.guess[row]);
     append_numbers(lines, batch.scores[row]);
     lines += "\n";

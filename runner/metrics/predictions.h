@@ -35,7 +35,8 @@ struct PredictedBatch {
   at::Tensor truth;   // [B] int64, or [B, values] without classes
   at::Tensor output;  // [B, ...] float32 for Dataset::to_image(), or [B, 1, H, W] uint8 to show: an image for each
                       // image if the model returns those; else undefined
-  std::vector<std::string> files = {};  // [B]: where the sample came from, if its truth is unknown; else empty
+  std::vector<std::string> files = {};  // [B]: the samples' names, such as their files; empty if they have none
+  bool has_truth = true;                // false for new files
 };
 
 // Calls the model's predict(); evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction
@@ -45,8 +46,8 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
 // Appends the samples of a batch. `input` is the batch's, before the model could change it.
 void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset);
 
-// Returns the header of a CSV file: index,truth,guess,score_<class> ...; without classes index,truth_0
-// ...,prediction_0. Where the truth is unknown the file is in its place.
+// Returns the header of a CSV file: index,file,truth,guess,score_<class> ...; without classes index,file,truth_0
+// ...,prediction_0. Without names there is no file, and the truth is left out where it is unknown.
 std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec);
 
 // Returns a line for each sample. Truth and guess are the classes' names; numbers read back as the same float32.

@@ -23,6 +23,18 @@ ordered_json object(const std::vector<std::pair<std::string, double>>& values) {
   return result;
 }
 
+// Returns {"step": [157, 314], "val/accuracy": [0.93, 0.95]}.
+ordered_json object(const MetricHistory& history) {
+  auto steps = ordered_json::array(), values = ordered_json::array();
+  for (const auto& [step, value] : history.values) {
+    steps.push_back(step);
+    values.push_back(std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr));
+  }
+  ordered_json result{{"step", std::move(steps)}};
+  if (!history.metric.empty()) result[history.metric] = std::move(values);
+  return result;
+}
+
 template <class Number>
 Number number_of(const ordered_json& json, const char* key, Number fallback) {
   const auto at = json.find(key);
@@ -80,6 +92,8 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
                     {"best_step", end.best_step},
+                    {"history", object(summary.history)},
+                    {"history_left_out", summary.history.left_out},
                     {"weights", summary.averaged ? "ema" : "model"},
                     {"checkpoint", end.checkpoint},
                     {"best_checkpoint", summary.best_checkpoint}};

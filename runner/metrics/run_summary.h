@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "config/experiment.h"
+#include "config/monitors.h"
 #include "metrics/logger_hub.h"
 #include "metrics/step_timer.h"
 
@@ -26,8 +27,9 @@ struct RunSummary {
   std::string cuda_graph;                     // "replayed", or the reason why not
   int64_t replayed_steps = 0;                 // in this attempt
   int64_t attempt = 0;
-  std::string backend;          // as RunStart has it
-  bool averaged = false;        // the weights that are evaluated and tested are an EMA (trainer.ema_decay)
+  std::string backend;    // as RunStart has it
+  bool averaged = false;  // the weights that are evaluated and tested are an EMA (trainer.ema_decay)
+  MetricHistory history;
   std::string best_checkpoint;  // path of the one at end.best_step; empty if there is none
   std::vector<RankPlace> ranks;
   std::string test_error;  // why a run that is trained has no test; empty: it has, or there is no test split

@@ -28,7 +28,7 @@ enum class StepPhase : size_t {
   kData,       // waiting for the batch and moving it
   kForward,    //
   kBackward,   // until this rank's last gradient
-  kWait,       // for the other ranks: their gradients, buffers before the step
+  kWait,       // for the other ranks: their gradients, buffers before the step, their new weights after it
   kOptimizer,  // including scaling, clipping and EMA
   kGraph,      // a replayed step: all four phases in one (trainer.cuda_graph)
   kLogging,    // rows, histograms; loggers work on them in the background

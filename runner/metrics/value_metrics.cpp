@@ -23,6 +23,8 @@ at::Tensor mean_over_values(const at::Tensor& errors) { return errors.dim() > 1 
 
 }  // namespace
 
+bool is_value_metric(const std::string& name) { return std::ranges::find(kValueMetrics, name) != kValueMetrics.end(); }
+
 std::vector<std::string> metric_choices(Options& options, std::vector<std::string> fallback, std::string_view help) {
   auto found = options.get<std::vector<std::string>>("metrics", std::move(fallback), help);
   std::vector<std::string> once;
@@ -39,7 +41,7 @@ void reject_metric(Options& options, const char* objective, const std::string& n
     text += "; did you mean " + near + "?";
   } else if (is_class_metric(name)) {
     text += ", which is one of classes: cross_entropy, nll and bce have it";
-  } else if (std::ranges::find(kValueMetrics, name) != kValueMetrics.end()) {
+  } else if (is_value_metric(name)) {
     text += ", which is one of values: mse and l1 have it";
   }
   text += "; known: ";

@@ -25,6 +25,9 @@ class ValueMetrics {
   bool mae_ = false, mse_ = false;
 };
 
+// Returns whether it is a metric of values.
+bool is_value_metric(const std::string& name);
+
 // Returns the option `metrics`, each name once.
 std::vector<std::string> metric_choices(Options& options, std::vector<std::string> fallback, std::string_view help);
 

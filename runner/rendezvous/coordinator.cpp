@@ -54,7 +54,7 @@ Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Notify notify
 
 void Coordinator::joined(int node, const NodeInfo& info, Time now) {
   if (nodes_.contains(node)) return;  // it has said so before
-  const auto objection = finished() ? "the run is over" : this->objection(info);
+  const auto objection = finished() ? kRunIsOver : this->objection(info);
   if (!objection.empty()) {
     return send_order(node, {.exit_code = kExitUsage, .text = objection});
   }

@@ -22,6 +22,9 @@
 
 namespace ddprun {
 
+// What a node is told that joins when the run has ended.
+inline constexpr auto kRunIsOver = "the run is over";
+
 struct CoordinatorPlan {
   int min_nodes = 1, max_nodes = 1;
   int max_restarts = 0;            // after failures; a node that leaves or joins does not count if others can continue

@@ -18,6 +18,7 @@ namespace ddprun {
 namespace {
 
 constexpr auto kFile = "digests.jsonl";
+constexpr auto kBits = "bits";  // "digest" in earlier versions, which made others of the same network
 constexpr size_t kDigits = 16;
 
 std::string experiment_digest(const std::filesystem::path& run_dir) {
@@ -57,7 +58,7 @@ DigestLog::DigestLog(std::filesystem::path run_dir, Makers makers)
 
 void DigestLog::add(int64_t step, uint64_t digest) try {
   if (failed_ || step == last_step_ || !held_ || !held_->is_there()) return;
-  nlohmann::ordered_json row{{"step", step}, {"digest", digest_text(digest)}};
+  nlohmann::ordered_json row{{"step", step}, {kBits, digest_text(digest)}};
   if (!file_.is_open()) {
     file_.open(run_dir_ / kFile);
     row["workers"] = makers_.workers;
@@ -82,7 +83,7 @@ std::map<int64_t, RecordedDigest> read_digests(const std::filesystem::path& run_
   for (std::string line; std::getline(file, line);) try {
       const auto row = nlohmann::json::parse(line);
       const auto step = row.at("step").get<int64_t>();
-      const auto digest = digest_from(row.at("digest").get<std::string>());
+      const auto digest = digest_from(row.at(kBits).get<std::string>());
       if (row.contains("workers"))
         makers = {row["workers"].get<int64_t>(), row.value("machine", ""), row.value("experiment", "")};
       digests.erase(digests.lower_bound(step), digests.end());  // of an attempt before

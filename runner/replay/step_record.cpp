@@ -82,12 +82,23 @@ std::vector<NamedNote> named_from(const Json& json) {
   return notes;
 }
 
+// Adds what another rank, which has a share of the optimizer, has noted of that.
+void add_share(std::vector<NamedNote>& notes, std::vector<NamedNote> share) {
+  std::ranges::move(share, std::back_inserter(notes));
+  const auto kind_and_name = [](const NamedNote& note) {
+    const std::string_view name = note.name;
+    const int kind = name.ends_with(" of the averages") ? 2 : name.ends_with(" of the optimizer") ? 1 : 0;
+    return std::pair(kind, kind == 0 ? std::string_view() : name);
+  };
+  std::ranges::stable_sort(notes, {}, kind_and_name);
+}
+
 // Adds what another rank has recorded of the same step.
 void join(StepRecord& record, StepRecord other) {
   std::ranges::move(other.parts, std::back_inserter(record.parts));
   if (record.gradients.empty()) record.gradients = std::move(other.gradients);
-  if (record.begun.empty()) record.begun = std::move(other.begun);
-  if (record.left.empty()) record.left = std::move(other.left);
+  add_share(record.begun, std::move(other.begun));
+  add_share(record.left, std::move(other.left));
   if (record.losses_problem.empty()) record.losses_problem = std::move(other.losses_problem);
 }
 

@@ -60,7 +60,7 @@ struct StepRecord {
   int64_t step = 0;
   std::vector<PartNote> parts;       // by rank and number
   std::vector<NamedNote> gradients;  // averaged over the batch, before clipping
-  std::vector<NamedNote> left;       // by the step: weights, the optimizer's state, averages; then rank 0's buffers
+  std::vector<NamedNote> left;       // by the step: weights, rank 0's buffers; the optimizer's state, averages
   std::vector<NamedNote> begun;      // the same before the first step that is recorded; empty in the others
   std::string losses_problem;        // why there are no losses of samples; empty if there are, or none was asked for
 

@@ -14,6 +14,8 @@
 namespace ddprun {
 namespace {
 
+constexpr std::string_view kTrainRows = "train", kEpochRows = "epoch";
+constexpr auto kOfEpochsAlone = std::to_array<std::string_view>({"train_seconds", "evaluation_seconds"});
 constexpr auto kPlaces = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples"});
 
 // Takes rows in file order. All curves are sorted at any time: a row replaces those that it invalidates.
@@ -25,7 +27,6 @@ class CurveBuilder {
     const auto attempt = row.integer("attempt"), step = row.integer("step");
     if (attempt > newest_attempt_) begin(attempt, step);
     const std::string split_name(row.text("split"));
-    if (split_name == "epoch") return;  // means of the rows of "train", which are shown
     const auto time = row.number("time");
     auto& split = splits_[split_name];
     cut(split, step - 1);  // written twice, or rolled back
@@ -37,12 +38,13 @@ class CurveBuilder {
       result_.curves[found->second].points.push_back({step, time, value});
       written.curves.push_back(found->second);
     }
-    measure(row, step);
+    if (split_name != kEpochRows) measure(row, step);
   }
 
   Curves take() {
     if (starts_.newest() > newest_attempt_) cut_all(starts_.last_step(newest_attempt_));  // resumed, without a row yet
-    std::erase_if(result_.curves, [](const Curve& curve) { return curve.points.empty(); });
+    show_epochs_where_rows_are_few();
+    std::erase_if(result_.curves, [](const Curve& curve) { return curve.points.empty() || curve.split == kEpochRows; });
     return std::move(result_);
   }
 
@@ -55,6 +57,24 @@ class CurveBuilder {
     std::unordered_map<std::string, size_t> curves;  // by name
     std::vector<Row> rows;                           // those that count, by ascending steps
   };
+
+  // Rows of "epoch" are means of those of "train". A run whose epochs are shorter than trainer.log_every has more of
+  // them: its curve is the epochs'.
+  void show_epochs_where_rows_are_few() {
+    for (size_t i = 0, count = result_.curves.size(); i < count; ++i) {
+      const auto name = result_.curves[i].name;
+      if (result_.curves[i].split != kEpochRows || std::ranges::count(kOfEpochsAlone, name) > 0) continue;
+      const auto found = std::ranges::find_if(
+          result_.curves, [&](const Curve& curve) { return curve.split == kTrainRows && curve.name == name; });
+      const bool is_new = found == result_.curves.end();
+      if (!is_new && found->points.size() >= result_.curves[i].points.size()) continue;
+      auto points = std::move(result_.curves[i].points);
+      if (is_new)
+        result_.curves.push_back({std::string(kTrainRows), name, std::move(points)});
+      else
+        found->points = std::move(points);
+    }
+  }
 
   void begin(int64_t attempt, int64_t step) {
     starts_.saw(attempt, step);

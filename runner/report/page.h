@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page around the data: report.html, and those of `ddprun data` and `ddprun replay`.
+// The page around the data: report.html, and those of `ddprun data`, `ddprun predict` and `ddprun replay`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,6 +18,8 @@ struct PageKind {
 };
 inline constexpr PageKind kReportPage{"runs", "report", "<meta name=\"generator\" content=\"ddprun report\">"};
 inline constexpr PageKind kDataPage{"data", "page of data", "<meta name=\"generator\" content=\"ddprun data\">"};
+inline constexpr PageKind kPredictionsPage{"predicted", "page of predictions",
+                                           "<meta name=\"generator\" content=\"ddprun predict\">"};
 inline constexpr PageKind kStepPage{"step", "page of a step", "<meta name=\"generator\" content=\"ddprun replay\">"};
 
 // Returns one self-contained HTML file. No text of the data can end the element it stands in, and only our own scripts

@@ -24,8 +24,8 @@ void write_report(const std::vector<std::filesystem::path>& run_dirs, const std:
 // Checks the target of another page: throws UserError if a file of another kind is there, or no folder for it.
 void require_page(const PageKind& kind, const std::filesystem::path& out);
 
-// Writes what `ddprun data` or `ddprun replay` has found, as page/data.js or page/step.js shows it; `out` is checked as
-// above.
+// Writes what `ddprun data`, `ddprun predict` or `ddprun replay` has found, as page/data.js, page/predicted.js or
+// page/step.js shows it; `out` is checked as above.
 void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json shown,
                 const std::filesystem::path& out);
 

@@ -2,6 +2,7 @@
 #include "report/run_list.h"
 
 #include "base/log.h"
+#include "base/nearest_path.h"
 #include "base/terminal.h"
 #include "report/config_lines.h"
 #include "shown_text.h"
@@ -75,7 +76,7 @@ std::string status_of(const ListedRun& run) {
 std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::error_code error;
   const auto root = fs::canonical(folder, error);
-  if (error) throw UserError(folder.string() + ": " + error.message());
+  if (error) throw UserError(folder.string() + ": " + error.message() + did_you_mean(folder));
   fs::directory_iterator(root, error);
   if (error) throw UserError(folder.string() + ": " + error.message());
   std::vector<fs::path> found;

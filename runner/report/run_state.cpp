@@ -239,10 +239,11 @@ void update(MetricValues& values, const MetricValues& changes) {
 
 class Rows {
  public:
-  Rows(Goal goal, RunEnd& end) : goal_(std::move(goal)), end_(end) {}
+  Rows(Goal goal, RecordedEnd& recorded) : goal_(std::move(goal)), end_(recorded.end), history_(recorded.history) {}
 
   void take(const FlatObject& row) {
     if (row.text("split") == "system" || row.text("split") == "epoch") return;
+    if (const auto attempt = row.integer("attempt"); attempt > attempt_) begin_attempt(attempt, row.integer("step"));
     const auto samples = row.integer("samples");
     const auto speed = row.number("samples_per_second");
     if (speed > 0 && samples > end_.samples) end_.train_seconds += static_cast<double>(samples - end_.samples) / speed;
@@ -255,9 +256,17 @@ class Rows {
   }
 
  private:
+  // What an earlier attempt measured beyond the first row of this one comes again.
+  void begin_attempt(int64_t attempt, int64_t step) {
+    attempt_ = attempt;
+    std::erase_if(history_.values, [&](const auto& value) { return value.first > step; });
+  }
+
   void take_best(const MetricValues& measured, int64_t step) {
     const auto at = std::ranges::find(measured, goal_.metric, &MetricValues::value_type::first);
-    if (at == measured.end() || !std::isfinite(at->second)) return;
+    if (at == measured.end()) return;
+    history_.add(goal_.metric, step, at->second);
+    if (!std::isfinite(at->second)) return;
     const auto loss = std::ranges::find(measured, "val/loss", &MetricValues::value_type::first);
     const Merit merit{at->second, loss == measured.end() ? std::nan("") : loss->second};
     if (!is_better(merit, best_, goal_.maximize)) return;
@@ -270,16 +279,20 @@ class Rows {
 
   Goal goal_;
   RunEnd& end_;
+  MetricHistory& history_;
   Merit best_;
+  int64_t attempt_ = 0;
 };
 
 }  // namespace
 
-RunEnd recorded_end(const fs::path& run_dir) {
+RecordedEnd recorded_end(const fs::path& run_dir) {
   const auto state = read_run_state(run_dir);
-  RunEnd end{.status = std::string(word_of(state.status)), .total_seconds = state.seconds, .world_size = state.workers};
+  RecordedEnd recorded;
+  auto& end = recorded.end;
+  end = {.status = std::string(word_of(state.status)), .total_seconds = state.seconds, .world_size = state.workers};
   std::vector<std::string> unheard;
-  Rows rows(goal_of(read_config(run_dir / "config.yaml", unheard).value_or(Value())), end);
+  Rows rows(goal_of(read_config(run_dir / "config.yaml", unheard).value_or(Value())), recorded);
   LineReader reader(run_dir / "metrics.jsonl");
   while (reader.next() && reader.ended()) {
     if (const auto row = FlatObject::parse(reader.line())) rows.take(*row);
@@ -295,7 +308,7 @@ RunEnd recorded_end(const fs::path& run_dir) {
   for (const auto& checkpoint : list_checkpoints(run_dir)) {
     if (checkpoint.last) end.checkpoint = (run_dir / "checkpoints" / checkpoint.name).string();
   }
-  return end;
+  return recorded;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/words.h"
+#include "config/monitors.h"
 
 #include <ddprun/logger.h>
 
@@ -49,9 +50,13 @@ int64_t recorded_count(const nlohmann::json& value);
 
 // Reconstructs how a run ended whose workers were killed, from its rows and checkpoints.
 
-// Fills in everything but the reason; the status is "running" or "interrupted" if nobody has ended the run. What is not
-// recorded is 0.
-RunEnd recorded_end(const std::filesystem::path& run_dir);
+struct RecordedEnd {
+  RunEnd end;  // all but the reason; the status is "running" or "interrupted" if nobody has ended the run
+  MetricHistory history;
+};
+
+// What is not recorded is 0, or empty.
+RecordedEnd recorded_end(const std::filesystem::path& run_dir);
 
 // Lists the checkpoints of a run by name and size. `ddprun verify` checks whether they are whole.
 struct ListedCheckpoint {

@@ -63,12 +63,14 @@ Json cut(Json list, size_t most) {
 
 Json shown_row(const nlohmann::json& row, size_t classes) {
   Json shown{{"id", row.contains("id") ? recorded_count(row["id"]) : -1}};
+  if (const auto file = row.find("file"); file != row.end()) shown["file"] = *file;
+  if (const auto error = row.find("error"); error != row.end()) shown["error"] = *error;
   if (classes == 0) {
     shown["truth"] = cut(row.at("truth").get<std::vector<double>>(), kMostValues);
     shown["values"] = cut(numbers(row.at("scores")), kMostValues);
     return shown;
   }
-  const auto truth = recorded_count(row.at("truth")), guess = recorded_count(row.at("guess"));
+  const auto truth = recorded_count(row.at("truth")), guess = recorded_count(row.at("guess"));  // -1: unknown
   const auto scores = numbers(row.at("scores"));
   const auto score_of = [&](int64_t index) {
     return index >= 0 && index < static_cast<int64_t>(scores.size()) ? scores[static_cast<size_t>(index)] : 0.0;
@@ -81,9 +83,10 @@ Json shown_row(const nlohmann::json& row, size_t classes) {
   return shown;
 }
 
-// Sorts wrong before right; the wrong by descending, the right by ascending confidence.
+// Sorts wrong before right, and unknown as right; the wrong by descending, the right by ascending confidence.
 bool before(const Json& one, const Json& other) {
-  const bool wrong = one["truth"] != one["guess"], other_wrong = other["truth"] != other["guess"];
+  const auto is_wrong = [](const Json& row) { return row["truth"] != -1 && row["truth"] != row["guess"]; };
+  const bool wrong = is_wrong(one), other_wrong = is_wrong(other);
   if (wrong != other_wrong) return wrong;
   const auto score = one["score"].get<double>(), other_score = other["score"].get<double>();
   return wrong ? score > other_score : score < other_score;

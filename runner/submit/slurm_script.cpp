@@ -83,6 +83,16 @@ std::string step(const Experiment& experiment, const Submission& submission) {
   return shell_words(words) + "\n";
 }
 
+// The lines as they are. One that fails ends the job, which would otherwise train without what it was to load.
+std::string setup_lines(const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  std::string text =
+      R"(trap 'code=$?; echo "ddprun: resources.setup: failed with $code: $BASH_COMMAND" >&2; exit 1' ERR)"
+      "\n";
+  for (const auto& line : lines) text += line + "\n";
+  return text + "trap - ERR\n";
+}
+
 // The token is created when the job starts and passed on by srun: it is in no file and on no command line.
 constexpr const char* kToken =
     "export DDPRUN_TOKEN=${DDPRUN_TOKEN:-$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n')}\n";
@@ -103,6 +113,7 @@ std::string slurm_script(const Experiment& experiment, const Submission& submiss
   std::string text = "#!/bin/bash\n" + directives(experiment);
   text += "# Written by ddprun submit. By hand: mkdir -p " + shell_word(slurm_output_folder(experiment)) +
           "; sbatch THIS_FILE\n\n";
+  text += setup_lines(experiment.resources.setup);
   if (nodes_of(experiment) > 1) text += kToken;
   return text + step(experiment, submission) + (requeues ? kRequeue : "");
 }

@@ -64,7 +64,7 @@ class Agreement {
 
  private:
   struct Pending {
-    PendingSum sum;
+    PendingTensor sum;
     int64_t checked_step;
     int64_t steps;  // since the previous exchange
   };

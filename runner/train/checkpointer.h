@@ -61,14 +61,4 @@ class Checkpointer {
   Stopwatch since_save_;
 };
 
-// Gathers every rank's tensors, by rank, on rank 0; returns nothing on the others. For small tensors: each is sent
-// around as many times as there are ranks. Collective.
-std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& communicator);
-
-// Returns a verified checkpoint that rank 0 reads, on every rank; but the model on rank 0 only, which gives it to the
-// others by broadcast_state(). Only rank 0 reads and writes checkpoints, so that no other node need see the run's
-// folder. A rank holds what it receives once, and 256 MiB meanwhile. Collective. Throws UserError if rank 0 cannot read
-// it.
-Checkpoint read_on_all(const std::string& path, Communicator& communicator);
-
 }  // namespace ddprun

@@ -11,13 +11,24 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
 
-Ema::Ema(std::vector<NamedParameter> parameters, double decay) : parameters_(std::move(parameters)), decay_(decay) {}
+std::vector<at::Tensor> weights_of(const std::vector<NamedParameter>& parameters) {
+  std::vector<at::Tensor> weights;
+  for (const auto& parameter : parameters) weights.push_back(parameter.value.detach());
+  return weights;
+}
+
+}  // namespace
+
+Ema::Ema(std::vector<NamedParameter> parameters, double decay, OptimizerShare share)
+    : share_(std::move(share)), all_(std::move(parameters)), parameters_(share_.own(all_)), decay_(decay) {}
 
 void Ema::follow(std::vector<NamedParameter> parameters) {
   const torch::NoGradGuard no_gradients;
-  const auto before = std::exchange(parameters_, std::move(parameters));
-  if (averages_.empty()) return;
+  all_ = std::move(parameters);
+  const auto before = std::exchange(parameters_, share_.own(all_));
+  if (!has_begun_) return;
   const auto weights = wide_weights();
   std::vector<at::Tensor> averages;
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -27,15 +38,9 @@ void Ema::follow(std::vector<NamedParameter> parameters) {
   averages_ = std::move(averages);
 }
 
-std::vector<at::Tensor> Ema::weights() const {
-  std::vector<at::Tensor> weights;
-  for (const auto& parameter : parameters_) weights.push_back(parameter.value.detach());
-  return weights;
-}
-
 // Returns the weights in the averages' types: the weights themselves if they have them.
 std::vector<at::Tensor> Ema::wide_weights() const {
-  auto weights = this->weights();
+  auto weights = weights_of(parameters_);
   std::vector<at::Tensor> narrow, wide;
   for (auto& weight : weights) {
     const auto type = at::toOpMathType(weight.scalar_type());
@@ -50,11 +55,13 @@ std::vector<at::Tensor> Ema::wide_weights() const {
 // Updates the averages. A skipped step averages them with themselves, which leaves their bits.
 void Ema::update(const at::Tensor& found_inf) {
   if (decay_ == 0) return;
-  if (averages_.empty()) {
+  if (!has_begun_) {
     if (found_inf.defined() && found_inf.item<float>() != 0) return;
+    has_begun_ = true;
     for (const auto& weight : wide_weights()) averages_.push_back(weight.clone());
     return;
   }
+  if (averages_.empty()) return;
   auto now = wide_weights();
   if (found_inf.defined()) {
     now = at::_foreach_mul(now, 1 - found_inf);
@@ -64,16 +71,16 @@ void Ema::update(const at::Tensor& found_inf) {
 }
 
 void Ema::exchange() {
-  const auto now = weights();
+  const auto all = weights_of(all_), own = weights_of(parameters_);
   if (!kept_.empty()) {
-    for (size_t i = 0; i < now.size(); ++i) now[i].copy_(kept_[i]);
+    for (size_t i = 0; i < all.size(); ++i) all[i].copy_(kept_[i]);
     kept_.clear();
     return;
   }
-  for (size_t i = 0; i < averages_.size(); ++i) {
-    kept_.push_back(now[i].clone());
-    now[i].copy_(averages_[i]);
-  }
+  if (!has_begun_) return;
+  for (const auto& weight : all) kept_.push_back(weight.clone());
+  for (size_t i = 0; i < own.size(); ++i) own[i].copy_(averages_[i]);
+  share_.spread(all_);
 }
 
 TensorDict Ema::state() const {
@@ -84,7 +91,8 @@ TensorDict Ema::state() const {
 
 void Ema::load_state(const TensorDict& state) {
   averages_.clear();
-  if (state.empty() || decay_ == 0) return;
+  has_begun_ = !state.empty() && decay_ != 0;
+  if (!has_begun_) return;
   for (const auto& parameter : parameters_) {
     const auto saved = state.find(parameter.name);
     if (saved == state.end() || saved->second.sizes() != parameter.value.sizes()) {

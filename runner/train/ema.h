@@ -4,6 +4,8 @@
 // averages of 16-bit weights are float32: a step moves them by less than 16 bits resolve. A decay of 0 disables it.
 #pragma once
 
+#include "train/optimizer_share.h"
+
 #include <ddprun/optimizer.h>
 #include <ddprun/safetensors.h>
 
@@ -14,7 +16,8 @@ namespace ddprun {
 
 class Ema {
  public:
-  Ema(std::vector<NamedParameter> parameters, double decay);
+  // With a shared optimizer, each rank averages its own parameters, and has the averages of those alone.
+  Ema(std::vector<NamedParameter> parameters, double decay, OptimizerShare share = {});
 
   // Averages these parameters from now on. Those that it has averaged keep their averages; those of the others begin
   // with their weights, as if those had been averaged without changing.
@@ -25,20 +28,24 @@ class Ema {
   void update(const at::Tensor& found_inf);
 
   // Swaps averages and weights; the second call restores the weights bit for bit. Does nothing before the first update.
-  // There must be no update in between.
+  // There must be no update in between. With a shared optimizer, the first call is collective.
   void exchange();
 
-  TensorDict state() const;                  // by the parameters' names; empty before the first update
-  void load_state(const TensorDict& state);  // throws UserError naming the parameter that does not fit
+  bool has_begun() const { return has_begun_; }  // whether there was an update that counted
+
+  TensorDict state() const;  // by the parameters' names; empty before the first update
+  // Takes what state() has returned, and perhaps more. Throws UserError naming the parameter that does not fit.
+  void load_state(const TensorDict& state);
 
  private:
-  std::vector<at::Tensor> weights() const;
   std::vector<at::Tensor> wide_weights() const;
 
-  std::vector<NamedParameter> parameters_;
-  std::vector<at::Tensor> averages_;  // in the parameters' order; captured steps rely on their addresses
-  std::vector<at::Tensor> kept_;      // the weights, while swapped out
+  OptimizerShare share_;
+  std::vector<NamedParameter> all_, parameters_;  // parameters_: this rank's
+  std::vector<at::Tensor> averages_;              // in the parameters' order; captured steps rely on their addresses
+  std::vector<at::Tensor> kept_;                  // all weights, while swapped out
   double decay_;
+  bool has_begun_ = false;
 };
 
 }  // namespace ddprun

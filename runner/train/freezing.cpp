@@ -6,6 +6,8 @@
 #include <ddprun/error.h>
 #include <ddprun/parameters.h>
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <iomanip>
 #include <sstream>
@@ -35,13 +37,27 @@ std::string text_of(const Interval& interval) {
 
 }  // namespace
 
+void take_up_frozen(Model& model, const PretrainedConfig& config) {
+  for (const auto& pattern : config.freeze.patterns) {
+    std::vector<at::Tensor> matching;
+    for (const auto& entry : model.named_parameters())
+      if (name_matches(pattern, entry.key())) matching.push_back(entry.value());
+    if (std::ranges::any_of(matching, [](const auto& parameter) { return parameter.requires_grad(); })) continue;
+    for (const auto& parameter : matching)
+      if (parameter.is_floating_point()) parameter.set_requires_grad(true);
+  }
+}
+
 Freezing::Freezing(std::vector<std::shared_ptr<Model>> models, const PretrainedConfig& config, int64_t steps_per_epoch)
     : models_(std::move(models)) {
   if (config.freeze.patterns.empty()) return;
   const auto& model = *models_.front();
   std::unordered_map<const c10::TensorImpl*, size_t> places;
   for (const auto& entry : model.named_parameters()) {
-    if (!entry.value().requires_grad()) continue;  // the model itself does not train it
+    if (!entry.value().requires_grad()) {
+      untrained_.push_back(entry.key());
+      continue;
+    }
     const auto [place, is_new] = places.try_emplace(entry.value().unsafeGetTensorImpl(), weights_.size());
     if (is_new) weights_.push_back({.numbers = entry.value().numel()});
     weights_[place->second].names.push_back(entry.key());
@@ -90,6 +106,9 @@ void Freezing::unfreeze(const PretrainedConfig::Unfreeze& unfreezing, int64_t st
     if (weight.until > 0) frozen.insert(frozen.end(), weight.names.begin(), weight.names.end());
   for (const auto& pattern : parameters.patterns) {
     if (any_matches(pattern, frozen)) continue;
+    if (any_matches(pattern, untrained_))
+      throw UserError(parameters.place + "the model itself does not train what matches \"" + pattern +
+                      "\" (requires_grad=False): with a pattern for it alone in pretrained.freeze it can be unfrozen");
     throw UserError(parameters.place + "no frozen parameter matches \"" + pattern + "\"" +
                     nearest_pattern(pattern, frozen) + "; frozen are " + first_names(frozen));
   }
@@ -134,6 +153,11 @@ std::vector<std::shared_ptr<torch::nn::Module>> Freezing::frozen_norms(const Mod
     if (frozen && !trains) norms.push_back(layer.value());
   }
   return norms;
+}
+
+bool Freezing::ever_trains(const std::string& name) const {
+  const auto until = frozen_.find(name);
+  return until == frozen_.end() || until->second != kNever;
 }
 
 std::string Freezing::text() const {

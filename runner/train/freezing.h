@@ -20,6 +20,10 @@
 
 namespace ddprun {
 
+// Makes parameters trainable which the model itself does not train (requires_grad=False), where a pattern of
+// pretrained.freeze matches nothing else: frozen by that, they can be unfrozen. Called before the optimizer starts.
+void take_up_frozen(Model& model, const PretrainedConfig& config);
+
 class Freezing {
  public:
   // Takes the model first, then its copies of trainer.strategy dp, and freezes what the first step does not train.
@@ -36,6 +40,9 @@ class Freezing {
   bool enter_last() { return enter(kNever - 1); }
 
   bool is_used() const { return !frozen_.empty(); }
+
+  // Returns whether the parameter is unfrozen in some step, of a run that is long enough.
+  bool ever_trains(const std::string& name) const;
 
   // Returns "60 of 62 parameters are frozen (99.9 % of the weights), 12 of them until 5ep", or
   // "all 62 parameters train".
@@ -67,6 +74,7 @@ class Freezing {
 
   std::vector<std::shared_ptr<Model>> models_;
   std::vector<Weight> weights_;            // all that the model trains by itself
+  std::vector<std::string> untrained_;     // the names of the others
   std::map<std::string, int64_t> frozen_;  // Weight::until by each name of those that are frozen at first
   std::vector<Unfreezing> unfreezings_;    // by step
   size_t phase_ = 0;                       // unfreezings done

@@ -39,17 +39,17 @@ GradientClip::GradientClip(const TrainerConfig& config, bool scaled)
       scaled_(scaled),
       total_(norm_ > 0 || (config.on_nonfinite == OnNonfinite::kSkip && !scaled)) {}
 
-std::vector<at::Tensor> GradientClip::apply(const std::vector<at::Tensor>& gradients, MetricSums& sums,
-                                            bool counts) const {
-  std::vector<at::Tensor> norms;
+GradientClip::Norms GradientClip::apply(const std::vector<at::Tensor>& gradients, MetricSums& sums, bool counts,
+                                        const std::function<Norms(const Norms&)>& of_all) const {
+  Norms norms;
   if (total_ || !scaled_) norms = norms_of(gradients);
-  if (total_) norms = {total_norm(norms)};
+  if (total_) norms = {total_norm(of_all ? of_all(norms) : norms)};
   if (norm_ > 0) {
-    clip_norm(gradients, norms.front(), norm_);
+    if (!gradients.empty()) clip_norm(gradients, norms.front(), norm_);
     const auto shown = scaled_ ? norms.front().nan_to_num(0, 0, 0) : norms.front();  // overflows are counted
     sums.add_number("grad_norm", shown, counts);
   }
-  if (value_ > 0) clip_value(gradients, value_);
+  if (value_ > 0 && !gradients.empty()) clip_value(gradients, value_);
   if (scaled_) norms.clear();
   return norms;
 }

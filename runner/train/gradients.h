@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,8 +36,11 @@ class GradientClip {
 
   // Clips in place, and adds the norm to the metrics if that is limited, where it `counts`. Returns what tells whether
   // the gradients were finite before: their norms, or one over all of them if that is limited or the device may have to
-  // skip the step; nothing if they are scaled.
-  std::vector<at::Tensor> apply(const std::vector<at::Tensor>& gradients, MetricSums& sums, bool counts) const;
+  // skip the step; nothing if they are scaled. `of_all`, where given, makes the norms of all gradients of those of
+  // these, for that one.
+  using Norms = std::vector<at::Tensor>;
+  Norms apply(const std::vector<at::Tensor>& gradients, MetricSums& sums, bool counts,
+              const std::function<Norms(const Norms&)>& of_all = nullptr) const;
 
  private:
   double norm_, value_;  // 0: no limit

@@ -16,6 +16,18 @@ namespace {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
+std::string smaller_parts(const TrainerConfig& config, int64_t micro_batch) {
+  if (config.shards > 0) {
+    const auto more = std::min(2 * config.shards, std::min(config.global_batch, TrainerConfig::kMostShards));
+    return more > config.shards ? log::text("trainer.shards=", more, " (in a new run, whose parts are smaller), ") : "";
+  }
+  const bool is_auto = config.micro_batch == TrainerConfig::kAutoMicroBatch;
+  const int64_t now = is_auto ? micro_batch : config.micro_batch;
+  if (now > 1) return log::text("trainer.micro_batch=", now / 2, ", ");
+  if (now == 0 && !is_auto) return "trainer.micro_batch=auto (the same training, in smaller micro-batches), ";
+  return "";
+}
+
 }  // namespace
 
 OutOfMemory::OutOfMemory(const std::exception& error, const std::string& during, const std::string& advice)
@@ -34,15 +46,10 @@ bool is_out_of_memory(const std::exception& error) {
   return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
 }
 
-std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch) {
-  const bool is_auto = config.micro_batch == TrainerConfig::kAutoMicroBatch;
-  const int64_t now = is_auto ? micro_batch : config.micro_batch;
-  std::string advice;
-  if (now > 1) {
-    advice = log::text("trainer.micro_batch=", now / 2, ", ");
-  } else if (now == 0 && !is_auto) {
-    advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches), ";
-  }
+std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch, int64_t workers) {
+  std::string advice = smaller_parts(config, micro_batch);
+  if (workers > 1 && !config.shard_optimizer)
+    advice += "trainer.shard_optimizer=true (the same results; each worker keeps a share of the optimizer's state), ";
   if (config.precision < PrecisionMode::kBf16) advice += "trainer.precision=bf16, ";
   if (!advice.empty()) advice += "or ";
   return log::text(advice, "a smaller model; trainer.global_batch is ", config.global_batch);

@@ -21,8 +21,8 @@ class OutOfMemory : public UserError {
 bool is_out_of_memory(const std::exception& error);
 
 // Return what to change so that a step, an evaluation's batch, or all else fits. `micro_batch`: what
-// trainer.micro_batch=auto has found; 0: nothing yet.
-std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch);
+// trainer.micro_batch=auto has found; 0: nothing yet. `workers` could share the optimizer.
+std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch, int64_t workers);
 std::string advice_for_evaluations(const TrainerConfig& config);
 std::string advice_for_all_else();
 

@@ -146,7 +146,10 @@ void ProgressLog::log_system() {
 bool ProgressLog::watch_gradients() {
   const auto& config = context_.experiment.histograms;
   if (!plan_.due(config.every, state_.step + 1)) return false;
-  if (!context_.is_rank_zero()) return true;
+  if (!context_.is_rank_zero()) {
+    step_.show_gradients({});
+    return true;
+  }
   step_.show_gradients([this, bins = config.bins](const std::vector<NamedParameter>& parameters) {
     gradients_ = histograms_of_gradients(parameters, bins);
   });

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <map>
+#include <iterator>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -60,33 +60,44 @@ std::string bytes_of(const std::vector<uint64_t>& digests) {
 
 }  // namespace
 
+// With a shared optimizer, each rank adds the digest of its share to that of the weights.
 uint64_t ReplicaCheck::check(int64_t step) {
   const auto& world = context_.communicator.world();
-  const auto named = replicas();
-  const auto digest = digest_of(named.tensors);
+  auto replicas = weights();
+  auto own = state();
+  if (!is_shared()) {
+    std::ranges::move(own.names, std::back_inserter(replicas.names));
+    std::ranges::move(own.tensors, std::back_inserter(replicas.tensors));
+    own = {};
+  }
+  const auto digest = digest_of(replicas.names, replicas.tensors);
   if (world.size == 1) return digest;
-  auto all = at::zeros({world.size}, at::kLong);
-  auto* of_ranks = all.data_ptr<int64_t>();
-  of_ranks[world.rank] = std::bit_cast<int64_t>(digest);
+  auto all = at::zeros({2, world.size}, at::kLong);
+  all[0][world.rank] = std::bit_cast<int64_t>(digest);
+  all[1][world.rank] = std::bit_cast<int64_t>(digest_of(own.names, own.tensors));
   context_.communicator.sum(all);
-  of_ranks = all.data_ptr<int64_t>();
-  if (std::any_of(of_ranks, of_ranks + world.size, [&](int64_t other) { return other != of_ranks[0]; }))
-    refuse(step, named);
+  if (!all[0].eq(all[0][0]).all().item<bool>()) refuse(step, replicas);
   checked_ = step;
-  return digest;
+  return digest + std::bit_cast<uint64_t>(all[1].sum().item<int64_t>());
 }
 
-ReplicaCheck::Named ReplicaCheck::replicas() const {
-  Named named;
-  const auto add = [&named](const std::string& name, const at::Tensor& tensor) {
-    named.names.push_back(name);
-    named.tensors.push_back(tensor);
-  };
-  for (const auto& parameter : context_.model->named_parameters()) add(parameter.key(), parameter.value());
+void ReplicaCheck::Named::add(std::string name, const at::Tensor& tensor) {
+  names.push_back(std::move(name));
+  tensors.push_back(tensor);
+}
+
+ReplicaCheck::Named ReplicaCheck::weights() const {
+  Named weights;
+  for (const auto& parameter : context_.model->named_parameters()) weights.add(parameter.key(), parameter.value());
+  return weights;
+}
+
+ReplicaCheck::Named ReplicaCheck::state() const {
+  Named state;
   for (const auto& [name, tensor] : in_plugin({"optimizer", "state"}, [&] { return context_.optimizer->state(); }))
-    add(name + " of the optimizer", tensor);
-  for (const auto& [name, tensor] : ema_.state()) add(name + " of the averages", tensor);
-  return named;
+    state.add(name + " of the optimizer", tensor);
+  for (const auto& [name, tensor] : ema_.state()) state.add(name + " of the averages", tensor);
+  return state;
 }
 
 void ReplicaCheck::refuse(int64_t step, const Named& replicas) const {

@@ -265,15 +265,20 @@ void StepRecorder::note_gradients(const std::vector<NamedParameter>& parameters)
     record_.gradients.push_back(named_note(parameter.name, parameter.value.grad()));
 }
 
-// Returns what rank 0 notes of weights, the optimizer's state, averages and its buffers.
+// Returns what rank 0 notes of weights, its buffers, the optimizer's state and averages. Where ranks share the
+// optimizer, each notes its share.
 std::vector<NamedNote> StepRecorder::state() const {
   std::vector<NamedNote> notes;
-  if (!context_.is_rank_zero()) return notes;
   const torch::NoGradGuard no_gradients;
-  const auto replicas = replicas_.replicas();
-  for (size_t i = 0; i < replicas.names.size(); ++i)
-    notes.push_back(named_note(replicas.names[i], replicas.tensors[i]));
-  for (const auto& buffer : context_.model->named_buffers()) notes.push_back(named_note(buffer.key(), buffer.value()));
+  const auto add = [&notes](const ReplicaCheck::Named& named) {
+    for (size_t i = 0; i < named.names.size(); ++i) notes.push_back(named_note(named.names[i], named.tensors[i]));
+  };
+  if (context_.is_rank_zero()) {
+    add(replicas_.weights());
+    for (const auto& buffer : context_.model->named_buffers())
+      notes.push_back(named_note(buffer.key(), buffer.value()));
+  }
+  if (context_.is_rank_zero() || replicas_.is_shared()) add(replicas_.state());
   return notes;
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -53,10 +54,8 @@ at::Tensor shifted(const at::Tensor& words, int by) {
   return words.bitwise_right_shift(by).bitwise_and_((int64_t{1} << (64 - by)) - 1);  // the sign is not repeated
 }
 
-// Returns what at_place() gives for words [n] int64 from this place on, added up.
-at::Tensor digest_of_words(const at::Tensor& words, int64_t place) {
-  auto mixed = at::arange(place, place + words.numel(), words.options());
-  mixed.mul_(as_signed(kGolden)).add_(words);
+// Mixes words [n] int64, to each of which its place's multiple has been added, and adds them up.
+at::Tensor digest_of_words(at::Tensor mixed) {
   mixed.bitwise_xor_(shifted(mixed, kFirstShift)).mul_(as_signed(kFactor));
   return mixed.bitwise_xor_(shifted(mixed, kSecondShift)).sum();
 }
@@ -73,11 +72,14 @@ class DeviceDigest {
  public:
   explicit DeviceDigest(int64_t portion) : portion_(portion) {}
 
-  void add(const at::Tensor& bytes) {
+  // Adds bytes whose first word has this place.
+  void add(const at::Tensor& bytes, int64_t place) {
     for (int64_t begin = 0; begin < bytes.numel(); begin += portion_) {
       auto part = bytes.narrow(0, begin, std::min(portion_, bytes.numel() - begin));
       if (const auto rest = part.numel() % kWordBytes; rest > 0)
         part = at::constant_pad_nd(part, {0, kWordBytes - rest});
+      const auto words = waiting_ / kWordBytes, first = place + begin / kWordBytes;
+      if (runs_.empty() || first - words != runs_.back().offset) runs_.push_back({words, first - words});
       parts_.push_back(part);
       waiting_ += part.numel();
       if (waiting_ >= portion_) flush();
@@ -90,21 +92,31 @@ class DeviceDigest {
   }
 
  private:
+  // Words that wait, from `begin` on, whose places are their numbers there and `offset`.
+  struct Run {
+    int64_t begin, offset;
+  };
+
   void flush() {
     if (parts_.empty()) return;
     const auto words = at::cat(parts_).view(at::kLong);
-    const auto digest = digest_of_words(words, place_);
+    auto mixed = at::arange(words.numel(), words.options());
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      const auto end = i + 1 < runs_.size() ? runs_[i + 1].begin : words.numel();
+      if (runs_[i].offset != 0) mixed.narrow(0, runs_[i].begin, end - runs_[i].begin).add_(runs_[i].offset);
+    }
+    const auto digest = digest_of_words(mixed.mul_(as_signed(kGolden)).add_(words));
     sum_ = sum_.defined() ? sum_ + digest : digest;
-    place_ += words.numel();
     parts_.clear();
+    runs_.clear();
     waiting_ = 0;
   }
 
   int64_t portion_;                // bytes
   std::vector<at::Tensor> parts_;  // of whole words
-  int64_t waiting_ = 0;            // bytes of them
-  int64_t place_ = 0;
-  at::Tensor sum_;  // int64, on the GPU
+  std::vector<Run> runs_;
+  int64_t waiting_ = 0;  // bytes of them
+  at::Tensor sum_;       // int64, on the GPU
 };
 
 // Returns the tensor's memory as bytes.
@@ -113,27 +125,50 @@ at::Tensor memory_of(const at::Tensor& tensor) {
   return dense.as_strided({dense.numel()}, {1}).view(at::kByte);
 }
 
-}  // namespace
-
-uint64_t digest_of(const std::vector<at::Tensor>& tensors) {
+// Returns the digest of tensors whose first words have these places.
+uint64_t digest_at(const std::vector<at::Tensor>& tensors, const std::vector<int64_t>& places) {
   const at::NoGradGuard no_gradients;
-  uint64_t on_host = 0;
-  int64_t place = kFirstOnHost;
   int64_t there = 0;
   for (const auto& tensor : tensors)
     if (tensor.defined() && !tensor.is_cpu()) there += static_cast<int64_t>(tensor.nbytes());
   DeviceDigest on_device(portion_of(there));
-  for (const auto& tensor : tensors) {
-    if (!tensor.defined()) continue;
-    const auto bytes = memory_of(tensor);
-    if (!bytes.is_cpu()) {
-      on_device.add(bytes);
-      continue;
+  uint64_t on_host = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    const auto bytes = memory_of(tensors[i]);
+    if (bytes.is_cpu()) {
+      on_host += digest_on_host(bytes.const_data_ptr<uint8_t>(), bytes.numel(), places[i]);
+    } else {
+      on_device.add(bytes, places[i]);
     }
-    on_host += digest_on_host(bytes.const_data_ptr<uint8_t>(), bytes.numel(), place);
-    place += words_in(bytes.numel());
   }
   return on_host + on_device.take();
+}
+
+// FNV-1a, without its upper two bits: places may be added up.
+int64_t place_of(std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char letter : name) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001B3;
+  return static_cast<int64_t>(mix(hash) >> 2);
+}
+
+}  // namespace
+
+uint64_t digest_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<int64_t> places;
+  int64_t on_host = kFirstOnHost, on_device = 0;
+  for (const auto& tensor : tensors) {
+    auto& next = tensor.defined() && tensor.is_cpu() ? on_host : on_device;
+    places.push_back(next);
+    if (tensor.defined()) next += words_in(static_cast<int64_t>(tensor.nbytes()));
+  }
+  return digest_at(tensors, places);
+}
+
+uint64_t digest_of(const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors) {
+  std::vector<int64_t> places;
+  for (const auto& name : names) places.push_back(place_of(name));
+  return digest_at(tensors, places);
 }
 
 }  // namespace ddprun

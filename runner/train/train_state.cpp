@@ -82,6 +82,19 @@ std::vector<ExactTotal> exact_totals(const json& list) {
   return totals;
 }
 
+json to_json_object(const MetricHistory& history) {
+  auto list = json::array();
+  for (const auto& [step, value] : history.values) list.push_back({step, exact(value)});
+  return {{"metric", history.metric}, {"left_out", history.left_out}, {"values", std::move(list)}};
+}
+
+MetricHistory metric_history(const json& object) {
+  MetricHistory history{.metric = object.at("metric"), .left_out = object.at("left_out")};
+  for (const auto& entry : object.at("values"))
+    history.values.emplace_back(entry.at(0).get<int64_t>(), exact(entry.at(1)));
+  return history;
+}
+
 MemoryFormat memory_format_of(const json& word, const std::string& where) {
   if (const auto format = enum_of<MemoryFormat>(word.get<std::string>())) return *format;
   throw UserError(where + ": its training state has an unknown memory_format: " + word.get<std::string>());
@@ -118,6 +131,7 @@ std::string TrainState::to_json() const {
              {"best_value", exact(best_value)},
              {"best_metrics", to_json_list(best_metrics)},
              {"best_step", best_step},
+             {"history", to_json_object(history)},
              {"last_metrics", to_json_list(last_metrics)},
              {"finished", finished ? word_of(*finished) : ""},
              {"stop_reason", stop_reason},
@@ -166,6 +180,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));
     from.at("best_step").get_to(state.best_step);
+    state.history = metric_history(from.at("history"));
     state.last_metrics = named_values(from.at("last_metrics"));
     state.finished = enum_of<RunStatus>(from.at("finished").get<std::string>());
     from.at("stop_reason").get_to(state.stop_reason);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/experiment.h"
+#include "config/monitors.h"
 #include "metrics/metric_sums.h"
 #include "metrics/run_summary.h"
 #include "train/early_stopper.h"
@@ -34,6 +35,7 @@ struct TrainState {
   std::optional<double> best_value;                           // of checkpoint.monitor
   NamedValues best_metrics;              // all metrics of that evaluation, checkpoint.monitor's first
   int64_t best_step = 0;                 // the step of that evaluation
+  MetricHistory history;                 // of what best_value is the best of
   NamedValues last_metrics;              // the last value of each
   int64_t skipped = 0;                   // steps skipped with trainer.on_nonfinite skip or rollback
   int64_t skips_in_row = 0;              // ending with this step

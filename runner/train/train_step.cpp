@@ -154,19 +154,20 @@ at::Tensor StepOutcome::mean_loss() const {
   return loss.defined() ? loss.to(at::kFloat) : loss;  // a copy, since the next step may overwrite the numbers
 }
 
-TrainStep::TrainStep(const Context& context, StepTimer& timer, Schedule schedule)
+TrainStep::TrainStep(const Context& context, StepTimer& timer, Schedule schedule, OptimizerShare share)
     : context_(context),
       config_(context.experiment.trainer),
       timer_(timer),
       parallel_(context.parallel),
       lr_(context.optimizer, std::move(schedule), context.backend != nullptr),
+      share_(std::move(share)),
       parameters_(trainable_parameters(*context.model)),
       buffers_(buffers(*context.model)),
       shared_(*context.model, config_.broadcast_buffers == BroadcastBuffers::kEveryStep),
-      reducer_(std::make_unique<GradientReducer>(parameters_, context.communicator, reducer_options(config_))),
+      reducer_(make_reducer()),
       scaler_({.scale = config_.loss_scale}, context.device, context.precision.scales_gradients()),
       clip_(config_, scaler_.enabled()),
-      ema_(parameters_, config_.ema_decay),
+      ema_(parameters_, config_.ema_decay, share_),
       mark_(parameters_, skips_by_norm()),
       graphs_(context, timer),
       micro_batch_(std::max<int64_t>(config_.micro_batch, 0)) {
@@ -177,10 +178,18 @@ TrainStep::TrainStep(const Context& context, StepTimer& timer, Schedule schedule
   if (const auto reason = why_not_capturable(); !reason.empty()) graphs_.refuse(reason);
 }
 
+// Two ranks that share the optimizer need the gradients of their own parameters only.
+std::unique_ptr<GradientReducer> TrainStep::make_reducer() const {
+  auto options = reducer_options(config_);
+  const bool are_two = context_.communicator.world().size == 2;
+  if (share_.is_shared() && are_two) options.owners = share_.owners(parameters_);
+  return std::make_unique<GradientReducer>(parameters_, context_.communicator, options);
+}
+
 void TrainStep::take_parameters() {
   parameters_ = trainable_parameters(*context_.model);
   reducer_.reset();  // its hooks on the parameters go before those of the next one come
-  reducer_ = std::make_unique<GradientReducer>(parameters_, context_.communicator, reducer_options(config_));
+  reducer_ = make_reducer();
   mark_ = GradientMark(parameters_, skips_by_norm());
   ema_.follow(parameters_);
   looked_for_unused_ = false;
@@ -231,7 +240,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   CountedMean counted(context_.communicator,
                       {.micro_batches = std::ssize(parts), .shards = shards, .alone = mode.alone});
   timer_.begin(StepPhase::kWait);
-  reducer_->start(shards);
+  reducer_->start(shards, needs_all_gradients());
   if (!mode.alone) {
     reducer_->before_forward();
     context_.communicator.broadcast(shared_.read_by_step());
@@ -243,13 +252,12 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   tell_of_unused();
   timer_.begin(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
+  const auto shared = leave_others_gradients();
   counted.correct(this->gradients());
-  const auto gradients = finish_gradients(results.sums);  // unscaled, checked, clipped
+  const auto gradients = finish_gradients(results.sums, shared, mode.alone);  // unscaled, checked, clipped
   set_lrs(step);
   if (mode.applied) *mode.applied = true;
-  step_optimizer(gradients);
-  scaler_.update();
-  ema_.update(gradients.found_inf);
+  update_weights(gradients, mode.alone);
   buffers.restore_where(gradients.skipped);
   auto numbers = gradients.checked;
   results.checked = static_cast<int64_t>(numbers.size());
@@ -352,18 +360,51 @@ void TrainStep::tell_of_unused() {
   if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
 }
 
+// Leaves the gradients of other ranks' parameters to those, if ranks share the optimizer and nobody looks at all of
+// them. Returns then the parameters that had one, on whatever rank; else nothing.
+std::vector<NamedParameter> TrainStep::leave_others_gradients() {
+  std::vector<NamedParameter> with_gradient;
+  if (!share_.is_shared() || needs_all_gradients()) return with_gradient;
+  for (const auto& parameter : parameters_) {
+    if (parameter.value.grad().defined()) with_gradient.push_back(parameter);
+  }
+  share_.drop_others_gradients(parameters_);
+  return with_gradient;
+}
+
 // Unscales, checks and clips the gradients. One norm per gradient tells the host whether they are finite; the device
-// needs an answer of its own only if it must skip the step.
-TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
+// needs an answer of its own only if it must skip the step. Of `shared` parameters each rank has the gradients of its
+// own, and learns what the others found.
+TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums, const std::vector<NamedParameter>& shared,
+                                                 bool alone) {
   const auto all = gradients();
+  const bool has_some = !shared.empty() && !alone;
   Gradients result{.found_inf = scaler_.unscale(all)};
+  if (has_some && result.found_inf.defined())
+    result.found_inf = context_.communicator.start_sum(result.found_inf).take().clamp_max_(1);
   if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
+  shows_ = false;
   if (recorder_) recorder_->note_gradients(parameters_);
-  result.checked = clip_.apply(all, sums, context_.is_rank_zero());
+  std::function<GradientClip::Norms(const GradientClip::Norms&)> of_all;
+  if (has_some) of_all = [&](const auto& own) { return share_.of_all(own, shared); };
+  result.checked = clip_.apply(all, sums, context_.is_rank_zero(), of_all);
   if (const auto loss = sums.loss(); loss.defined()) result.checked.push_back(loss);
   if (skips() && !result.checked.empty()) result.skipped = not_finite(result.checked.front());
   if (skips_by_norm()) result.found_inf = result.skipped.to(at::kFloat);
   return result;
+}
+
+// Steps this rank's share, and its averages while the new weights are under way.
+void TrainStep::update_weights(const Gradients& gradients, bool alone) {
+  share_.drop_others_gradients(parameters_);
+  step_optimizer(gradients);
+  std::function<void()> end_spreading;
+  if (share_.is_shared() && !alone) end_spreading = share_.start_spreading(parameters_);
+  scaler_.update();
+  ema_.update(gradients.found_inf);
+  if (!end_spreading) return;
+  timer_.begin(StepPhase::kWait);
+  end_spreading();
 }
 
 void TrainStep::step_optimizer(const Gradients& gradients) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs one optimizer step of one rank: forward and backward over its part of a global batch, in micro-batches if it
 // does not fit into memory at once or in shards if the bits must not depend on the ranks, the exchange of gradients,
-// their scaling and clipping, the optimizer and the EMA.
+// their scaling and clipping, the optimizer, of all parameters or of this rank's share, and the EMA.
 //
 // The gradient is the mean over what counts in the global batch, its samples, symbols or pixels, however it is split.
 // Used from the training thread, by all ranks alike.
@@ -19,6 +19,7 @@
 #include "train/grad_scaler.h"
 #include "train/gradients.h"
 #include "train/lr_policy.h"
+#include "train/optimizer_share.h"
 #include "train/step_recorder.h"
 
 #include <functional>
@@ -62,7 +63,7 @@ std::string unused_text(const std::vector<std::string>& names);
 class TrainStep {
  public:
   // Both references outlive it.
-  TrainStep(const Context& context, StepTimer& timer, Schedule schedule);
+  TrainStep(const Context& context, StepTimer& timer, Schedule schedule, OptimizerShare share = {});
 
   // Trains, from the next step on, the parameters that require gradients now: others than before.
   void take_parameters();
@@ -75,8 +76,12 @@ class TrainStep {
   // Has the next run(), a watched one, recorded; `recorder` outlives it.
   void record(StepRecorder& recorder) { recorder_ = &recorder; }
 
-  // Shows the gradients of the next run(), a watched one, averaged over the ranks and before clipping.
-  void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
+  // Shows the gradients of the next run(), a watched one, averaged over the ranks and before clipping. Called on all
+  // ranks alike; `to` may be null.
+  void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) {
+    shows_ = true;
+    shown_to_ = std::move(to);
+  }
 
   // Skips the step after `step` steps, instead of run(). Rows show the lrs that it would have had.
   void skip(int64_t step);
@@ -98,6 +103,7 @@ class TrainStep {
 
   LrPolicy& lr() { return lr_; }
   GradScaler& scaler() { return scaler_; }
+  const OptimizerShare& share() const { return share_; }
   Ema& ema() { return ema_; }
   const Ema& ema() const { return ema_; }
   const CudaGraphs& graphs() const { return graphs_; }
@@ -121,6 +127,7 @@ class TrainStep {
     at::Tensor skipped;               // bool, with trainer.on_nonfinite skip: the step restores buffers
   };
 
+  std::unique_ptr<GradientReducer> make_reducer() const;
   std::string why_not_capturable();
   StepResults compute(const TrainBatch& batch, int64_t step, const StepMode& mode);
   std::vector<Part> split(const TrainBatch& batch) const;
@@ -131,9 +138,13 @@ class TrainStep {
   at::Tensor forward(const Part& part, CountedMean& counted, MetricSums& sums);
   at::Tensor backward_alone(const Batch& batch);
   void tell_of_unused();
-  Gradients finish_gradients(MetricSums& sums);
+  std::vector<NamedParameter> leave_others_gradients();
+  Gradients finish_gradients(MetricSums& sums, const std::vector<NamedParameter>& shared, bool alone);
   void step_optimizer(const Gradients& gradients);
+  void update_weights(const Gradients& gradients, bool alone);
   void drop_gradients();
+  // Returns whether somebody looks at the gradients of the step under way; the same on all ranks.
+  bool needs_all_gradients() const { return recorder_ || shows_; }
   bool skips() const { return config_.on_nonfinite == OnNonfinite::kSkip; }
   bool skips_by_norm() const { return skips() && !scaler_.enabled(); }
   void set_lrs(int64_t step);
@@ -144,6 +155,7 @@ class TrainStep {
   StepTimer& timer_;
   std::shared_ptr<DataParallel> parallel_;  // the model, and its copies with trainer.strategy dp
   LrPolicy lr_;
+  OptimizerShare share_;
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
   SharedBuffers shared_;
@@ -156,6 +168,7 @@ class TrainStep {
   CudaGraphs graphs_;
   bool looked_for_unused_ = false;
   std::optional<bool> counts_;  // whether the model's steps say how many count, once there was one
+  bool shows_ = false;
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
   StepRecorder* recorder_ = nullptr;                                  // of the step under way; null: it is not recorded
   std::optional<StepOutcome> last_;                                   // of the previous step, until it is counted

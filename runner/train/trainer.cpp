@@ -26,6 +26,15 @@ Schedule schedule_of(const Context& context, const TrainPlan& plan) {
           plan.max_steps(), context.optimizer->groups().front().lr};
 }
 
+// Has the ranks share the optimizer with trainer.shard_optimizer. What stays frozen to the end has no state.
+OptimizerShare share_of(const Context& context, const Freezing& freezing) {
+  if (!context.experiment.trainer.shard_optimizer) return {};
+  OptimizerShare share(*context.optimizer, context.communicator,
+                       [&](const std::string& name) { return freezing.ever_trains(name); });
+  if (context.is_rank_zero()) log::info(share.text());
+  return share;
+}
+
 TrainState first_state(const Context& context) {
   return {.global_batch = context.experiment.trainer.global_batch,
           .batch_per_worker = context.experiment.trainer.batch_per_worker,
@@ -48,11 +57,11 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
       freezing_(models_of(context_), experiment_.pretrained, plan_.steps_per_epoch()),
       state_(first_state(context_)),
       timer_(context_.backend ? context_.backend->make_timer() : nullptr),
-      step_(context_, timer_, schedule_of(context_, plan_)),
+      step_(context_, timer_, schedule_of(context_, plan_), share_of(context_, freezing_)),
       log_(context_, plan_, state_, step_, timer_),
       agreement_(context_.communicator, std::move(clock)),
       nonfinite_(context_, state_),
-      replicas_(context_, step_.ema()),
+      replicas_(context_, step_.ema(), step_.share()),
       digests_(context_.run_dir, {context_.communicator.world().size, machine_text(context_)}),
       recorder_(context_, replicas_),
       callbacks_(std::move(callbacks), context_.communicator),
@@ -137,7 +146,7 @@ void Trainer::begin() try {
   log_.start();
 } catch (const std::exception& error) {
   rethrow_with_advice(error, "in a trial before the first step",
-                      advice_for_steps(experiment_.trainer, state_.micro_batch));
+                      advice_for_steps(experiment_.trainer, state_.micro_batch, state_.world_size));
 }
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
@@ -263,7 +272,7 @@ void Trainer::train_step() try {
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
   rethrow_with_advice(error, log::text("in step ", state_.step + 1),
-                      advice_for_steps(experiment_.trainer, state_.micro_batch));
+                      advice_for_steps(experiment_.trainer, state_.micro_batch, state_.world_size));
 }
 
 void Trainer::log_row() {

@@ -34,7 +34,7 @@ at::Tensor on_host(const at::Tensor& tensor) {
 
 // Calls `trial` while memory is held as during training: the optimizer's state, averages. Restores weights, optimizer
 // and averages, which have made no step yet.
-void with_memory_of_a_step(const Context& context, Ema& ema, const std::function<void()>& trial) {
+void with_memory_of_a_step(const Context& context, TrainStep& step, const std::function<void()>& trial) {
   const torch::NoGradGuard no_gradients;
   const auto parameters = trainable_parameters(*context.model);
   std::vector<at::Tensor> weights;  // on the host, to take no device memory
@@ -42,17 +42,18 @@ void with_memory_of_a_step(const Context& context, Ema& ema, const std::function
     weights.push_back(on_host(parameter.value));
     parameter.value.mutable_grad() = at::zeros_like(parameter.value.detach());
   }
+  step.share().drop_others_gradients(parameters);
   auto before = context.optimizer->state();
   for (auto& [name, tensor] : before) tensor = on_host(tensor);
   in_plugin({"optimizer", "step"}, [&] { context.optimizer->step(); });
-  ema.update({});
+  step.ema().update({});
   for (const auto& parameter : parameters) parameter.value.mutable_grad().reset();
   {
     const torch::AutoGradMode with_gradients(true);
     trial();
   }
   in_plugin({"optimizer", "load_state"}, [&] { context.optimizer->load_state(before); });
-  ema.load_state({});
+  step.ema().load_state({});
   for (size_t i = 0; i < weights.size(); ++i) parameters[i].value.copy_(weights[i]);
 }
 
@@ -93,11 +94,11 @@ int64_t try_micro_batches(const Context& context, TrainStep& step, const TrainBa
 int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch) {
   const Trial trial(context);
   int64_t found = 0;
-  with_memory_of_a_step(context, step.ema(), [&] { found = try_micro_batches(context, step, batch); });
+  with_memory_of_a_step(context, step, [&] { found = try_micro_batches(context, step, batch); });
   if (found > 0) return found;
-  throw UserError(
-      "trainer.micro_batch: not even one training sample fits into the memory of every worker; use a smaller model or "
-      "smaller samples");
+  throw UserError("trainer.micro_batch: not even one training sample fits into the memory of every worker. Try " +
+                  advice_for_steps(context.experiment.trainer, 0, context.communicator.world().size) +
+                  "; or smaller samples");
 }
 
 void warm_up_reducer(const Context& context, TrainStep& step, const TrainBatch& batch) {

@@ -85,8 +85,9 @@ std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit, c
   return run(split, limit, share);
 }
 
-// Evaluates the model as it is.
+// Evaluates the model as it is. What it draws meanwhile is not taken from the training, which is the same without.
 std::optional<Evaluation> Validator::run(Split split, const Limit& limit, const Share& share) {
+  const StateGuard kept({}, context_.backend.get());
   const auto agreed = [&] { return hooks_.alive(), hooks_.interrupted(split); };
   return evaluator_.run(split, limit, {.agreed = agreed, .give_up = hooks_.give_up}, share);
 }
@@ -209,6 +210,9 @@ void Validator::observe(const Evaluation& evaluation) {
   evaluated_ = values;
   const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
+  const auto& measured = state_.last_metrics;
+  if (std::ranges::find(measured, config.monitor, &NamedValues::value_type::first) != measured.end())
+    state_.history.add(config.monitor, state_.step, value.value_or(std::nan("")));
   const Merit merit{value.value_or(std::nan("")), number_of(values, "val/loss")};
   const Merit best{state_.best_value.value_or(std::nan("")), number_of(state_.best_metrics, "val/loss")};
   if (is_better(merit, best, config.maximize)) {

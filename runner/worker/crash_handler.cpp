@@ -93,7 +93,7 @@ bool watchers_error_is_own = false;  // of this rank's GPU, and not of another r
       watchers_error = watchers_error_is_own ? "NCCL's watchdog ended the process: " : watchers_error + ": ";
       watchers_error += text.substr(0, text.find('\n'));
       std::ranges::replace_if(
-          watchers_error, [](char c) { return c == '"' || c == '\\' || (c >= 0 && c < ' '); }, '\'');
+          watchers_error, [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; }, '\'');
     } catch (...) {
     }
   }

@@ -98,7 +98,7 @@ std::vector<std::string> beyond_the_end(const Experiment& experiment, int64_t sa
 
 }  // namespace
 
-std::vector<std::string> idle_with_data(const Experiment& experiment, const Dataset& dataset) {
+std::vector<std::string> doubts_with_data(const Experiment& experiment, const Dataset& dataset) {
   const auto size = [&](Split split) { return in_plugin({"dataset", "size"}, [&] { return dataset.size(split); }); };
   auto found = idle_monitors(experiment, size(Split::kVal) > 0, size(Split::kTest) > 0);
   std::ranges::move(beyond_the_end(experiment, size(Split::kTrain)), std::back_inserter(found));
@@ -115,6 +115,7 @@ std::vector<std::string> idle_with_data(const Experiment& experiment, const Data
   if (resident && experiment.resident == Resident::kHost && !lends_images(dataset))
     found.push_back(problem_line(resident->origin(), "dataset.resident",
                                  "has no effect: this dataset does not keep images in memory"));
+  if (const auto doubt = doubt_of_scales(dataset); !doubt.empty()) found.push_back("dataset: " + doubt);
   return found;
 }
 

@@ -17,8 +17,9 @@ namespace ddprun {
 // class, or objective.class_weights are 0 for all classes that they have. So it does if two classes have one name.
 void require_something_to_learn(const Experiment& experiment, const Dataset& dataset, const Model& model);
 
-// Returns a line for each setting that has no effect with these data, or another one than it seems to have.
-std::vector<std::string> idle_with_data(const Experiment& experiment, const Dataset& dataset);
+// Returns a line for each setting that has no effect with these data, or another one than it seems to have, and for
+// what makes the data hard to learn from. The dataset has been started.
+std::vector<std::string> doubts_with_data(const Experiment& experiment, const Dataset& dataset);
 
 // Returns what to say of an objective that the model did not ask for a loss.
 std::string unused_objective(const Experiment& experiment);

@@ -2,8 +2,10 @@
 #include "base/log.h"
 #include "base/run_files.h"
 #include "checkpoint/checkpoint.h"
+#include "data/data_form.h"
 #include "data/loader.h"
 #include "metrics/predictions.h"
+#include "metrics/worst_predictions.h"
 #include "plugin_host/plugin_call.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
@@ -144,6 +146,9 @@ class PredictionTask final : public Inference {
                       runtime_.device, images_[static_cast<size_t>(split)]);
     const auto autocast = runtime_.precision.autocast();
     if (runtime_.place.rank == 0) file_.emplace(runtime_.place.out);
+    if (const auto most = runtime_.place.worst; most > 0)
+      worst_.emplace(static_cast<size_t>(most), runtime_.dataset->spec());
+    names_ = file_names(split);
     try {
       for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
     } catch (const std::exception& error) {
@@ -151,13 +156,32 @@ class PredictionTask final : public Inference {
                           advice_for_evaluations(trainer));
     }
     if (file_) file_->finish();
-    auto counts = at::tensor({correct_, classified_}, at::kLong);
+    auto counts = at::tensor({correct_, classified_, dark_, light_}, at::kLong);
     runtime_.communicator.sum(counts);
     Json result{{"samples", runtime_.dataset->size(split)}};
     if (const auto classified = counts[1].item<int64_t>(); classified > 0)
       result["correct"] = counts[0].item<int64_t>();
-    if (!inputs_.empty()) result["left_out"] = left_out();
+    if (!inputs_.empty()) {
+      result["left_out"] = left_out();
+      result["dark"] = counts[2].item<int64_t>();
+      result["light"] = counts[3].item<int64_t>();
+    }
+    if (worst_) result["worst"] = worst_of_all();
     return result;
+  }
+
+  Json worst_of_all() {
+    WorstPredictions all(static_cast<size_t>(runtime_.place.worst), runtime_.dataset->spec());
+    for (const auto& text : runtime_.communicator.gather_texts(worst_->text())) all.merge(text);
+    return all.table();
+  }
+
+  // Whether the samples have names is for the first one to say.
+  bool file_names(Split split) const { return !files_.empty() || !name_of(split, 0).empty(); }
+
+  std::string name_of(Split split, int64_t index) const {
+    if (!files_.empty()) return files_[static_cast<size_t>(index)];
+    return in_plugin({"dataset", "sample_name"}, [&] { return runtime_.dataset->sample_name(split, index); });
   }
 
   Json left_out() const {
@@ -179,17 +203,28 @@ class PredictionTask final : public Inference {
 
   std::string lines(const Batch& batch) {
     auto predicted = predict(*runtime_.model, runtime_.precision.converted(batch), *objective_);
-    if (!files_.empty()) {
+    predicted.has_truth = inputs_.empty();
+    if (names_) {
       const auto numbers = predicted.index.to(at::kCPU).contiguous();
       for (const int64_t index : std::span(numbers.const_data_ptr<int64_t>(), static_cast<size_t>(batch.size())))
-        predicted.files.push_back(files_[static_cast<size_t>(index)]);
-    } else if (predicted.guess.defined()) {
+        predicted.files.push_back(name_of(chosen_split(), index));
+    }
+    if (predicted.has_truth && predicted.guess.defined()) {
       correct_ += predicted.guess.eq(predicted.truth).sum().item<int64_t>();
       classified_ += batch.size();
     }
+    if (!inputs_.empty()) count_brightness(batch.input);
+    if (worst_) worst_->add(predicted);
     const auto spec = runtime_.dataset->spec();
     const bool first = file_ && !std::exchange(begun_, true);
     return (first ? prediction_head(predicted, spec) : "") + prediction_lines(predicted, spec);
+  }
+
+  void count_brightness(const at::Tensor& input) {
+    const auto means = brightness_of(*runtime_.dataset, input);
+    if (!means.defined()) return;
+    dark_ += means.lt(Brightness::kDark).sum().item<int64_t>();
+    light_ += means.gt(Brightness::kLight).sum().item<int64_t>();
   }
 
   // Writes the lines of all ranks in the order of the split, as their batches follow each other.
@@ -202,8 +237,11 @@ class PredictionTask final : public Inference {
   std::vector<std::filesystem::path> inputs_;  // new files, in place of a split
   std::vector<std::string> files_;             // of each sample of these
   std::optional<DurableFile> file_;            // on rank 0
+  std::optional<WorstPredictions> worst_;      // of this rank, if they are asked for
+  bool names_ = false;                         // whether samples have names
   bool begun_ = false;
   int64_t correct_ = 0, classified_ = 0;
+  int64_t dark_ = 0, light_ = 0;  // of the new files, where they are pictures of one channel
 };
 
 }  // namespace

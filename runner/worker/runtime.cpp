@@ -6,6 +6,7 @@
 #include "config/compose.h"
 #include "config/experiment_reader.h"
 #include "data/checked_split.h"
+#include "data/data_form.h"
 #include "plugin_host/plugin_call.h"
 #include "train/state_guard.h"
 
@@ -94,7 +95,7 @@ Runtime::Runtime(WorkerPlace worker_place, const OnActivity& on_activity, const 
 void Runtime::build(const std::function<void(Model&)>& fill) {
   set_product_precision(experiment.trainer);
   dataset = plugins.make_dataset(experiment.dataset);
-  in_plugin({"dataset", "start"}, [&] { dataset->start(); });
+  start_dataset();
   model = prepared_model();
   fill(*model);
   model->to(device);
@@ -102,6 +103,14 @@ void Runtime::build(const std::function<void(Model&)>& fill) {
   precision.convert(*model);
   verify_same_model(*model, communicator);
   broadcast_state(*model, communicator);
+}
+
+void Runtime::start_dataset() {
+  if (!place.noted.empty()) {
+    const auto noted = read_data_form(place.noted);
+    if (noted && start_as_noted(*dataset, *noted)) return;
+  }
+  in_plugin({"dataset", "start"}, [&] { dataset->start(); });
 }
 
 void Runtime::set_memory_format(MemoryFormat memory_format) {

@@ -63,6 +63,7 @@ struct Runtime {
   Precision precision;
 
  private:
+  void start_dataset();  // or as the run has noted it, where only new files are to be read
   std::shared_ptr<const ImageBatcher> images_of(Split split) const;
   std::shared_ptr<Model> prepared_model() const;  // its weights are drawn from the seed
 

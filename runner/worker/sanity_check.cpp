@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "worker/sanity_check.h"
 
+#include "base/communication_error.h"
 #include "config/monitors.h"
 #include "config/yaml_reader.h"
 #include "data/checked_split.h"
+#include "data/data_survey.h"
 #include "data/loader.h"
 #include "data/mixing.h"
 #include "data/sample_order.h"
@@ -16,6 +18,8 @@
 #include "train/freezing.h"
 #include "train/layer_decay.h"
 #include "train/model_weights.h"
+#include "train/optimizer_share.h"
+#include "train/precision.h"
 #include "train/pretrained_weights.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"
@@ -43,8 +47,8 @@ constexpr int64_t kStepSamples = 4;  // per step: enough for BatchNorm, few enou
 
 class Scene {
  public:
-  Scene(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset)
-      : experiment_(experiment), plugins_(plugins), dataset_(dataset) {}
+  Scene(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset, int64_t workers)
+      : experiment_(experiment), plugins_(plugins), dataset_(dataset), workers_(workers) {}
 
   SanityCheck play() {
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) look_at(split);
@@ -52,9 +56,10 @@ class Scene {
     training_order(dataset_, experiment_.trainer, experiment_.seed);
     make_model();
     require_something_to_learn(experiment_, dataset_, *model_);
-    done_.warnings = idle_with_data(experiment_, dataset_);
+    done_.warnings = doubts_with_data(experiment_, dataset_);
     train();
     if (evaluation_) evaluate(*evaluation_);
+    plan();
     return std::move(done_);
   }
 
@@ -79,16 +84,21 @@ class Scene {
     }
   }
 
+  // Returns the samples from `first` to before `end`, round and round: -1 is the last one.
+  Batch training_samples(int64_t first, int64_t end) const {
+    auto batch = *training_;
+    const auto rows = at::arange(first, end, at::kLong).remainder(batch.size());
+    batch.replace_tensors([&](const at::Tensor& tensor) { return tensor.index_select(0, rows); });
+    batch.index = batch.index.index_select(0, rows);
+    return batch;
+  }
+
   // As the loader does, with the last sample before the first.
   void mix() {
     const Mixing mixing(experiment_.trainer, experiment_.seed,
                         in_plugin({"dataset", "spec"}, [&] { return dataset_.spec(); }));
     if (!mixing.enabled()) return;
-    auto circle = *training_;
-    const auto rows = at::arange(-1, training_->size(), at::kLong).remainder(training_->size());
-    circle.replace_tensors([&](const at::Tensor& tensor) { return tensor.index_select(0, rows); });
-    circle.index = circle.index.index_select(0, rows);
-    training_ = mixing.mixed(circle, 0);
+    training_ = mixing.mixed(training_samples(-1, training_->size()), 0);
   }
 
   void make_model() {
@@ -99,8 +109,9 @@ class Scene {
       model_->prepare(data_);
       require_trainable(*model_);
     });
-    const auto optimizer = plugins_.make_optimizer(experiment_.optimizer);
-    start_optimizer(*optimizer, *model_, experiment_.pretrained);
+    optimizer_ = plugins_.make_optimizer(experiment_.optimizer);
+    take_up_frozen(*model_, experiment_.pretrained);
+    start_optimizer(*optimizer_, *model_, experiment_.pretrained);
     take_pretrained();
   }
 
@@ -112,6 +123,8 @@ class Scene {
     const auto steps = TrainPlan(experiment_.trainer, dataset_.size(Split::kTrain)).steps_per_epoch();
     const Freezing freezing({model_}, pretrained, steps);
     if (freezing.is_used()) lines.push_back(freezing.text());
+    if (!experiment_.trainer.shard_optimizer) return;
+    deal_ = deal_out(*optimizer_, workers_, [&](const std::string& name) { return freezing.ever_trains(name); });
   }
 
   void train() {
@@ -125,6 +138,23 @@ class Scene {
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));
     rehearse_smallest_part();
+  }
+
+  // In the precision of the training; the check proper is in float32. Changes the model. What fails here need not fail
+  // on the device of the training.
+  void plan() try {
+    const Precision precision(experiment_.trainer, at::kCPU);
+    precision.convert(*model_);
+    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
+    model_->train();
+    done_.memory = plan_memory(*model_, *optimizer_, experiment_.trainer, [&](int64_t samples) {
+      const auto batch = precision.converted(training_samples(0, samples));
+      const auto autocast = precision.autocast();
+      return call_step(*model_, batch, *objective).loss;
+    });
+    if (deal_) done_.memory->share(workers_, deal_->largest());
+  } catch (const std::exception& error) {
+    done_.memory_problem = cause_of(error);
   }
 
   // With as many workers as the experiment names, or one.
@@ -160,16 +190,20 @@ class Scene {
   const Experiment& experiment_;
   const PluginHost& plugins_;
   const Dataset& dataset_;
+  int64_t workers_;
   DataSpec data_;
   std::shared_ptr<Model> model_;
+  std::shared_ptr<Optimizer> optimizer_;
+  std::optional<Deal> deal_;  // with trainer.shard_optimizer
   std::optional<Batch> training_, evaluation_;
   SanityCheck done_;
 };
 
 }  // namespace
 
-SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset) {
-  return Scene(experiment, plugins, dataset).play();
+SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset,
+                             int64_t workers) {
+  return Scene(experiment, plugins, dataset, workers).play();
 }
 
 namespace {

@@ -5,12 +5,14 @@
 
 #include "config/experiment.h"
 #include "plugin_host/plugin_host.h"
+#include "train/memory_plan.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/model.h>
 #include <ddprun/testing/gradients.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +23,16 @@ struct SanityCheck {
   int64_t step_samples = 0;
   std::vector<std::string> unused;      // parameters that the loss does not depend on
   std::vector<std::string> pretrained;  // what the section `pretrained` does
-  std::vector<std::string> warnings;    // settings without effect, with their places
+  std::vector<std::string> warnings;    // what doubts_with_data() says
+  std::optional<MemoryPlan> memory;     // none if it failed
+  std::string memory_problem;           // why it failed
 };
 
-// Runs the check; `dataset` has been started. Throws PluginMistake or PluginFailure for samples that break the
-// dataset's promises, shapes that do not fit, an empty parameter group, and a metric that is followed but not measured.
-SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
+// Runs the check for a run of so many workers; `dataset` has been started. Throws PluginMistake or PluginFailure for
+// samples that break the dataset's promises, shapes that do not fit, an empty parameter group, and a metric that is
+// followed but not measured.
+SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset,
+                             int64_t workers);
 
 // Applies check::compare_gradients() to the model's step(), for `ddprun check --gradients`; what that throws is
 // reported as the plugin's.

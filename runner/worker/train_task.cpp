@@ -15,7 +15,8 @@
 #include "metrics/objective.h"
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
-#include "train/checkpointer.h"
+#include "train/checkpoint_exchange.h"
+#include "train/freezing.h"
 #include "train/layer_decay.h"
 #include "train/model_weights.h"
 #include "train/precision.h"
@@ -110,6 +111,7 @@ class TrainTask final : public WorkerTask {
     runtime_.set_memory_format(memory_format());
     optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
     in_plugin({"model", "prepare"}, [&] { require_trainable(*runtime_.model); });
+    take_up_frozen(*runtime_.model, runtime_.experiment.pretrained);
     start_optimizer(*optimizer_, *runtime_.model, runtime_.experiment.pretrained);
     layers_ = layers();  // while none is frozen
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
@@ -195,7 +197,7 @@ class TrainTask final : public WorkerTask {
       if (missing.empty()) return;
       log::warn(log::text("objective.metrics: step() of the model ", experiment.model.plugin,
                           " does not return the objective's counts() in evaluations, so that ", missing.front(),
-                          " and its like are not measured (docs/plugins.md)"));
+                          " and its like are not measured (`ddprun docs plugins`)"));
     }
   }
 
@@ -320,7 +322,7 @@ class TrainTask final : public WorkerTask {
                        .text = "from " + resume});
     if (place.rank != 0) return;
     record_data_form(trainer.state().step);
-    tell_of_idle_settings();
+    tell_of_doubts();
   }
 
   // For `ddprun export`, for those who ask what the run saw, and for the next attempt. Data that cannot be read here
@@ -388,9 +390,9 @@ class TrainTask final : public WorkerTask {
     return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
 
-  void tell_of_idle_settings() const {
+  void tell_of_doubts() const {
     const auto& data = *runtime_.dataset;
-    for (const auto& line : idle_with_data(runtime_.experiment, data)) log::warn(line);
+    for (const auto& line : doubts_with_data(runtime_.experiment, data)) log::warn(line);
     if (data.size(Split::kVal) == 0 && data.size(Split::kTest) > 0)
       log::info("the dataset has no validation split: val/ metrics are computed on its test split");
   }
@@ -410,6 +412,7 @@ class TrainTask final : public WorkerTask {
                        .attempt = runtime_.place.attempt.number,
                        .backend = backend_name(),
                        .averaged = runtime_.experiment.trainer.ema_decay > 0,
+                       .history = trainer.state().history,
                        .best_checkpoint = best_checkpoint(end),
                        .ranks = ranks_,
                        .test_error = trainer.test_error(),

@@ -45,7 +45,8 @@ endfunction()
 # ddprun_add_plugin_test(<kind> <name> SOURCES <file>... [LINK <target>...])
 #
 # Builds a GoogleTest program for the plugin of this kind and name, and adds it to CTest's tests. It has
-# <ddprun/testing.h>, and as DDPRUN_PLUGIN the path of the plugin. Without GoogleTest it is left out, with a warning.
+# <ddprun/testing.h>, and as DDPRUN_PLUGIN the path of the plugin. Without GoogleTest there is a warning, and CTest lists the
+# test as one that is disabled for it.
 function(ddprun_add_plugin_test kind name)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
   set(plugin ddprun_${kind}_${name})
@@ -59,7 +60,10 @@ function(ddprun_add_plugin_test kind name)
   endif()
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)
-    message(WARNING "GoogleTest was not found (Debian and Ubuntu: libgtest-dev): the test of ${name} is left out.")
+    message(WARNING "GoogleTest was not found, so the test of ${name} is left out. Debian and Ubuntu: apt install libgtest-dev, "
+      "then remove this build folder and configure again.")
+    add_test(NAME ${kind}.${name}_needs_GoogleTest COMMAND ${CMAKE_COMMAND} -E false)
+    set_tests_properties(${kind}.${name}_needs_GoogleTest PROPERTIES DISABLED TRUE)
     return()
   endif()
   set(target ${plugin}_test)

@@ -52,6 +52,10 @@ bool is_picture_name(std::string_view name) {
   return kEndings.contains(ending_of(name));
 }
 
+bool is_table_name(std::string_view name) {
+  return std::ranges::find(kTableEndings, ending_of(name)) != kTableEndings.end();
+}
+
 bool is_litter(std::string_view name) {
   static const std::set<std::string> kNames{
       "thumbs.db", "ehthumbs.db", "desktop.ini",  "__macosx",    "@eadir",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Which files are pictures, which are litter, and which folders are splits: the dataset image_folder reads by these
+// Which files are pictures, tables and litter, and which folders are splits: the dataset image_folder reads by these
 // rules, and `ddprun init` looks by them.
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,12 @@ std::string ending_of(std::string_view name);
 
 // Returns whether a name promises a picture, be it of a kind that is read or not (.tif).
 bool is_picture_name(std::string_view name);
+
+// How the names of tables end that `ddprun init` and tools/convert read.
+inline const std::initializer_list<std::string_view> kTableEndings{".csv", ".tsv", ".parquet"};
+
+// Returns whether a name promises such a table.
+bool is_table_name(std::string_view name);
 
 // Returns whether systems and programs leave files or folders of this name beside pictures: .DS_Store, Thumbs.db,
 // __MACOSX, and all that begins with a dot.

@@ -80,4 +80,18 @@ std::string describe(const json& value) {
   return value.is_null() ? "null" : "a truth value";
 }
 
+std::vector<std::string> class_names_in(std::string_view json) {
+  const std::string expected = "expected a list of the classes' names";
+  std::vector<std::string> names;
+  try {
+    parse_strict_json(json).get_to(names);
+  } catch (const nlohmann::json::type_error&) {
+    throw std::runtime_error(expected + ", each in quotes");
+  } catch (const std::exception& error) {
+    throw std::runtime_error(expected + ": " + error.what());
+  }
+  if (names.empty()) throw std::runtime_error(expected + ", found an empty one");
+  return names;
+}
+
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -24,5 +25,9 @@ uint64_t to_count(const nlohmann::json& value);
 
 // Describes a value of any size for an error message: "a list", "a text", or a number itself.
 std::string describe(const nlohmann::json& value);
+
+// Returns the names in a list of class names, each in quotes. Throws std::runtime_error that says what was expected,
+// for an error to end with.
+std::vector<std::string> class_names_in(std::string_view json);
 
 }  // namespace ddprun

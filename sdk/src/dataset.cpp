@@ -14,6 +14,9 @@ bool Dataset::is_prepared() const { return has_default_prepare_; }
 at::Tensor Dataset::labels(Split) const { return {}; }
 ImageSource Dataset::images(Split) const { return {}; }
 DataAccount Dataset::account() const { return {}; }
+bool Dataset::start_without_data(const DataSpec&, const Batch&) { return false; }
+std::string Dataset::sample_name(Split, int64_t) const { return {}; }
+const ImageFormat* Dataset::image_format() const { return nullptr; }
 
 std::vector<std::string> Dataset::use_inputs(const std::vector<std::filesystem::path>&) {
   throw UserError("this dataset takes no new files to predict (it does not override use_inputs())");

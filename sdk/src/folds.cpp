@@ -13,6 +13,15 @@ namespace {
 constexpr int64_t kMostFolds = 1000;
 constexpr uint64_t kFoldStream = 0x666F6C6473000000;  // "folds": told apart from other uses of the seed
 
+// Returns the samples' numbers, shuffled and then sorted by class.
+std::vector<size_t> by_class(std::span<const int64_t> labels, uint64_t seed, uint64_t stream) {
+  std::vector<size_t> order(labels.size());
+  std::iota(order.begin(), order.end(), 0);
+  RandomStream(seed, stream).shuffle(order);
+  std::ranges::stable_sort(order, {}, [&](size_t sample) { return labels[sample]; });
+  return order;
+}
+
 }  // namespace
 
 Fold Fold::read(Options& options, const char* rival) {
@@ -33,13 +42,26 @@ std::vector<int64_t> assign_folds(std::span<const int64_t> labels, int64_t count
   if (count < 2 || count > static_cast<int64_t>(labels.size()))
     throw UserError("dataset.folds is " + std::to_string(count) + ", expected 2 to " + std::to_string(labels.size()) +
                     ", the number of training samples");
-  std::vector<size_t> order(labels.size());
-  std::iota(order.begin(), order.end(), 0);
-  RandomStream(seed, kFoldStream).shuffle(order);
-  std::ranges::stable_sort(order, {}, [&](size_t sample) { return labels[sample]; });
+  const auto order = by_class(labels, seed, kFoldStream);
   std::vector<int64_t> folds(labels.size());
   for (size_t place = 0; place < order.size(); ++place) folds[order[place]] = static_cast<int64_t>(place) % count;
   return folds;
+}
+
+std::vector<bool> choose_evenly(std::span<const int64_t> labels, int64_t count, uint64_t seed, uint64_t stream) {
+  const auto order = by_class(labels, seed, stream);
+  std::vector<bool> chosen(labels.size());
+  int64_t kept = 0;                  // of the class
+  auto due = std::ssize(order) / 2;  // half a distance: the rest of the shares is rounded, not cut off
+  for (size_t place = 0; place < order.size(); ++place) {
+    const bool last = place + 1 == order.size() || labels[order[place]] != labels[order[place + 1]];
+    due += count;
+    const bool take = due >= std::ssize(order) && (kept > 0 || !last);
+    if (take) due -= std::ssize(order);
+    chosen[order[place]] = take;
+    kept = last ? 0 : kept + !take;
+  }
+  return chosen;
 }
 
 }  // namespace ddprun

@@ -31,13 +31,21 @@ bool Model::is_kept_in_evaluation(const torch::nn::Module& layer) const {
   return std::ranges::any_of(kept_in_evaluation_, [&](const auto& kept) { return kept.get() == &layer; });
 }
 
+namespace {
+
+// Whether they are classes of parts of the samples, be they as many as the predictions or not.
+bool are_classes_of_parts(const at::Tensor& target) { return target.dim() > 1 && target.scalar_type() == at::kLong; }
+
+}  // namespace
+
 Step Model::step(const Batch& batch, const Objective& objective) {
   const auto predicted = predict(batch);
   const bool of_parts = are_of_parts(predicted, batch.target);
   const auto [prediction, target] =
       objective.takes_parts() ? Predicted{predicted, batch.target} : as_samples(predicted, batch.target);
   Step step{.loss = objective.loss(prediction, target), .metrics = objective.metrics(prediction, target)};
-  if (of_parts) step.counted = objective.counted(target);
+  if (of_parts || (objective.takes_parts() && are_classes_of_parts(batch.target)))
+    step.counted = objective.counted(target);
   if (!is_training()) step.counts = objective.counts(prediction, target);
   return step;
 }

@@ -14,9 +14,9 @@ bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
          prediction.sizes().slice(0, 2) == target.sizes();
 }
 
-// Returns whether [B, C, H, W] predictions stand against one class for each pixel.
+// Returns whether [B, C, H, W] predictions stand against one class for each pixel, or [B, C, D, H, W] for each voxel.
 bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
-  return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
+  return prediction.dim() >= 4 && target.dim() == prediction.dim() - 1 && target.scalar_type() == at::kLong &&
          prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
 }
 
@@ -48,7 +48,7 @@ bool are_of_parts(const at::Tensor& prediction, const at::Tensor& target) {
 
 Predicted as_samples(const at::Tensor& prediction, const at::Tensor& target) {
   if (are_of_sequences(prediction, target)) return {prediction.flatten(0, 1), target.flatten()};
-  if (are_of_pixels(prediction, target)) return {prediction.movedim(1, -1).flatten(0, 2), target.flatten()};
+  if (are_of_pixels(prediction, target)) return {prediction.movedim(1, -1).flatten(0, -2), target.flatten()};
   return {prediction, target};
 }
 

@@ -33,4 +33,15 @@ void Optimizer::step_unless(const at::Tensor& found_inf) {
 
 bool Optimizer::send_lrs() { return false; }
 
+std::vector<StepPart> Optimizer::step_parts() const { return {}; }
+
+std::vector<StepPart> Optimizer::parts_by_parameter() const {
+  std::vector<StepPart> parts;
+  for (const auto& group : groups_) {
+    for (const auto& [name, value] : group.parameters)
+      parts.push_back({.parameters = {name}, .cost = static_cast<double>(value.numel())});
+  }
+  return parts;
+}
+
 }  // namespace ddprun

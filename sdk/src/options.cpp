@@ -252,7 +252,11 @@ T Options::read(std::string_view name, const T* fallback, std::string_view help,
     auto* path = values_.find(name);
     *path = absolute_paths(std::move(*path));
   }
-  const auto parsed = parse<T>(*value);
+  auto parsed = parse<T>(*value);
+  if constexpr (std::is_same_v<T, std::vector<double>>) {
+    const auto number = fallback && fallback->size() == 1 ? parse_scalar<double>(*value) : std::nullopt;
+    if (number) parsed = T{*number};
+  }
   if (!parsed) {
     reject(name, "expected " + type_name<T>() + ", found " + mismatch<T>(*value));
     return otherwise;

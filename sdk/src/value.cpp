@@ -58,12 +58,25 @@ bool Value::erase(std::string_view key) {
   return std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; }) > 0;
 }
 
+namespace {
+
+// Returns the text, or its first characters: a whole file may have become one text.
+std::string beginning_of(const std::string& text) {
+  constexpr size_t kMost = 200, kShown = 80;
+  if (text.size() <= kMost) return text;
+  auto end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a character of UTF-8
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace
+
 std::string describe(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::kNull: return "null";
     case Value::Kind::kList: return "a list";
     case Value::Kind::kMap: return "a map";
-    case Value::Kind::kScalar: return "\"" + value.text() + "\"";
+    case Value::Kind::kScalar: return "\"" + beginning_of(value.text()) + "\"";
   }
   return "a value";
 }

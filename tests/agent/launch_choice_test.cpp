@@ -42,6 +42,24 @@ TEST(LaunchChoice, WorkersOnTheCpuShareTheCores) {
   EXPECT_EQ(choose_launch({.workers = 2, .threads = 5}, {.global_batch = 64}, {.gpus = 0, .cores = 2}).threads, 5);
 }
 
+TEST(LaunchChoice, WorkersAreBoundToTheCoresNextToTheirGpusAndShareThose) {
+  const std::vector<int> one{0, 1, 2, 3}, other{4, 5, 6, 7, 8, 9};
+  const std::vector<std::vector<int>> cores{one, one, other, {}};
+  Machine machine{.gpus = 4, .cores = 12};
+  for (const auto& next_to : cores) machine.models.push_back({.cores = next_to});
+  const TrainerConfig trainer{.global_batch = 64};
+  EXPECT_EQ(choose_launch({}, trainer, machine).cores, cores);
+  EXPECT_EQ(choose_launch({}, trainer, machine).threads, 2) << "the first two share four cores";
+  EXPECT_EQ(choose_launch({.workers = 1}, trainer, machine).threads, 4);
+  EXPECT_EQ(choose_launch({.workers = 1, .threads = 9}, trainer, machine).threads, 9);
+  const auto unbound = choose_launch({.workers = 1, .bind = Bind::kOff}, trainer, machine);
+  EXPECT_TRUE(unbound.cores.empty());
+  EXPECT_EQ(unbound.threads, 12);
+  EXPECT_TRUE(choose_launch({.device = Device::kCpu}, trainer, machine).cores.empty());
+  const TrainerConfig one_process{.global_batch = 64, .strategy = Strategy::kDp};
+  EXPECT_TRUE(choose_launch({}, one_process, machine).cores.empty()) << "it drives all GPUs";
+}
+
 TEST(LaunchChoice, ShardsUseTheCoresWithWorkersOfOneThread) {
   const TrainerConfig shards{.global_batch = 64, .shards = 8};
   for (const auto& [cores, workers] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {6, 6}, {64, 8}}) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/machine.h"
+#include "base/cores.h"
+#include "base/line_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -69,6 +71,23 @@ TEST_F(GrantedCores, WithoutGroupsThereIsNoLimit) {
   EXPECT_TRUE(std::isinf(granted()));
   mount("0::/gone\nnonsense", kV2);
   EXPECT_TRUE(std::isinf(granted()));
+}
+
+using CoresNextTo = GrantedCores;
+
+TEST_F(CoresNextTo, AGpuAreThoseOfTheKernelsListThatThisProcessMayUse) {
+  const auto own = cores_of_process(0);
+  if (own.size() < 2) GTEST_SKIP() << "there is one core only";
+  const auto list = [&](const std::string& text) {
+    write("sys/bus/pci/devices/0000:0f:00.0/local_cpulist", text);
+    return cores_next_to("0000:0f:00.0", root_);
+  };
+  EXPECT_EQ(list(std::to_string(own[1]) + ",9000-9035"), std::vector<int>{own[1]});
+  EXPECT_TRUE(list(join_numbers({own.begin(), own.end()})).empty()) << "all: there is nothing to choose";
+  EXPECT_TRUE(list("9000-9035").empty()) << "none of them is ours";
+  EXPECT_TRUE(list("").empty());
+  EXPECT_TRUE(cores_next_to("0000:10:00.0", root_).empty());
+  EXPECT_TRUE(cores_next_to("", root_).empty());
 }
 
 }  // namespace

@@ -91,9 +91,9 @@ TEST_F(LineFolderTest, FinishShowsWhatWaits) {
 }
 
 TEST(JoinRanks, WritesRunsAsRanges) {
-  EXPECT_EQ(join_ranks({}), "");
-  EXPECT_EQ(join_ranks({4}), "4");
-  EXPECT_EQ(join_ranks({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+  EXPECT_EQ(join_numbers({}), "");
+  EXPECT_EQ(join_numbers({4}), "4");
+  EXPECT_EQ(join_numbers({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
 }
 
 }  // namespace

@@ -257,13 +257,15 @@ TEST_F(Writer, TheRowsOfACheckpointAreAwaitedBeforeItCounts) {
 
 TEST_F(Writer, NothingIsWrittenWhereTheRunsFolderIsNoLonger) {
   auto writer = lone_writer(folder());
-  std::filesystem::rename(folder(), folder().string() + "_away");
+  const auto away = folder().string() + "_away";
+  std::filesystem::rename(folder(), away);
   for (const bool is_replaced : {false, true}) {
     if (is_replaced) std::filesystem::create_directory(folder());
     EXPECT_THAT(user_error_of([&] { writer.save(sample_checkpoint(1), false); }),
                 HasSubstr("the run's folder was removed or moved"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder()));
+  std::filesystem::remove_all(away);
 }
 
 TEST_F(Writer, AnotherWorldSizeGoesOnInTheSameFolder) {

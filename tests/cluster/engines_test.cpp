@@ -34,6 +34,14 @@ TEST(Nobody, StrayVariablesOfAShellAreNamedAndIgnored) {
   EXPECT_EQ(placement.evidence.size(), 3);
 }
 
+TEST(Torchrun, RanksAreToldHowManyRunsTheirScriptHasStartedBefore) {
+  EXPECT_EQ(place(torchrun()).earlier_runs, 0);
+  const auto placement = place(with(torchrun(), {{"DDPRUN_EARLIER_RUNS", "2"}}));
+  EXPECT_EQ(placement.earlier_runs, 2);
+  EXPECT_NE(meaning(placement, "DDPRUN_EARLIER_RUNS", true), "");
+  EXPECT_THAT(refusal({{"DDPRUN_EARLIER_RUNS", "some"}}), HasSubstr("DDPRUN_EARLIER_RUNS=some"));
+}
+
 TEST(Torchrun, IsARankWithTheAgentsStore) {
   const auto placement = place(torchrun());
   EXPECT_EQ(placement.engine, Engine::kTorchrun);

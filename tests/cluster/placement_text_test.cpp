@@ -27,7 +27,7 @@ TEST(PlacementText, SaysWhoStartedWhatAndWhy) {
   EXPECT_THAT(page, HasSubstr("ddprun 0.1.0, LibTorch 2.11.0; here 1 GPU, 4 CPU cores\n"));
   EXPECT_THAT(page, HasSubstr("started by    torchrun: one process per rank\n"));
   EXPECT_THAT(page, HasSubstr("this is       rank 2 of 4; on this node 0 of 2\n"));
-  EXPECT_THAT(page, HasSubstr("rendezvous    node1:29400, a store that torchrun serves\n"));
+  EXPECT_THAT(page, HasSubstr("rendezvous    node1:29400, a store of torchrun or torch.distributed\n"));
   EXPECT_THAT(page, HasSubstr("job           mnist-7, restarted 1 time\n"));
   EXPECT_THAT(page, HasSubstr("  RANK=2\n      the rank of this process\n"));
   EXPECT_THAT(page, HasSubstr("set, but ignored\n"));

@@ -76,6 +76,32 @@ TEST(Communicator, PendingSumIsThereWhenTaken) {
   });
 }
 
+TEST(Communicator, ABroadcastOfAnyRankReachesAll) {
+  for (const int64_t size : {2, 3}) {
+    on_ranks(size, [size](Communicator& ranks) {
+      std::vector<PendingTensor> pending;
+      for (int64_t i = 0; i < 6; ++i)
+        pending.push_back(ranks.start_broadcast(torch::full({5}, 10.0 * i + ranks.world().rank), i % size));
+      for (int64_t i = 5; i >= 0; --i)
+        EXPECT_TRUE(pending[static_cast<size_t>(i)].take().eq(10.0 * i + i % size).all().item<bool>()) << size;
+    });
+  }
+}
+
+TEST(Communicator, SendsTensorsInTheirOrder) {
+  on_ranks(3, [](Communicator& ranks) {
+    const auto rank = ranks.world().rank;
+    if (rank > 0)
+      return ranks.send({torch::full({3}, 1.0 * rank), torch::empty({0}), torch::full({1}, 10.0 * rank)}, 0);
+    for (const int64_t from : {2, 1}) {
+      std::vector<at::Tensor> received{torch::zeros({3}), torch::empty({0}), torch::zeros({1})};
+      ranks.receive(received, from);
+      EXPECT_TRUE(received[0].eq(from).all().item<bool>());
+      EXPECT_EQ(received[2].item<float>(), static_cast<float>(10 * from));
+    }
+  });
+}
+
 int64_t open_sockets() {
   return std::ranges::count_if(std::filesystem::directory_iterator("/proc/self/fd"), [](const auto& entry) {
     std::error_code closed;

@@ -74,6 +74,57 @@ TEST_P(GradientReducerRanks, GradientsAreTheMeanOverTheRanksInEveryStep) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, GradientReducerRanks, ::testing::Values(2, 3, 4));
 
+// Numbers of all sizes, in two parts of a step, of which the second is exchanged; denormal ones have no exact half.
+std::vector<NamedParameter> numbers_of_all_sizes() {
+  std::vector<NamedParameter> parameters;
+  for (const int64_t size : {1000, 1, 300'000, 7})
+    parameters.push_back({"p" + std::to_string(parameters.size()), torch::zeros({size}).requires_grad_()});
+  return parameters;
+}
+
+void backward_of(GradientReducer& reducer, const std::vector<NamedParameter>& parameters, int64_t rank, int64_t step,
+                 bool whole) {
+  for (const auto& parameter : parameters) parameter.value.mutable_grad().reset();
+  reducer.start(0, whole);
+  reducer.before_forward();
+  for (const bool last : {false, true}) {
+    auto loss = torch::zeros({});
+    for (const auto& [name, value] : parameters) {
+      const auto count = torch::arange(value.numel()) + static_cast<double>(17 * rank + 3 * step + last);
+      loss = loss + (value * torch::sin(count) * torch::pow(10, torch::fmod(count, 83) - 44)).sum();
+    }
+    last ? reducer.backward(loss) : reducer.accumulate(loss);
+  }
+}
+
+TEST(GradientReducer, AnOwnerGetsTheBitsThatAnAllReduceGives) {
+  const std::vector<int64_t> owners{1, 0, 0, 1};
+  on_ranks(2, [&](Communicator& ranks) {
+    const auto all = numbers_of_all_sizes(), own = numbers_of_all_sizes();
+    GradientReducer reducer(all, ranks), to_owners(own, ranks, {.owners = owners});
+    const auto rank = ranks.world().rank;
+    for (int64_t step = 0; step < 4; ++step) {
+      const bool whole = step == 2;
+      backward_of(reducer, all, rank, step, false);
+      backward_of(to_owners, own, rank, step, whole);
+      for (size_t i = 0; i < own.size(); ++i) {
+        const bool is_mine = whole || owners[i] == rank;
+        EXPECT_EQ(torch::equal(own[i].value.grad(), all[i].value.grad()), is_mine)
+            << own[i].name << " in step " << step;
+      }
+    }
+  });
+}
+
+TEST(GradientReducer, ARankThatOwnsNothingGetsNothing) {
+  on_ranks(2, [&](Communicator& ranks) {
+    const auto own = numbers_of_all_sizes();
+    GradientReducer to_owners(own, ranks, {.owners = {1, 1, 1, 1}});
+    for (int64_t step = 0; step < 3; ++step) backward_of(to_owners, own, ranks.world().rank, step, false);
+    EXPECT_TRUE(own[3].value.grad().defined());
+  });
+}
+
 TEST(GradientReducer, ARankThatLeavesBetweenTwoStepsIsACommunicationError) {
   EXPECT_THROW(on_ranks(2,
                         [](Communicator& ranks) {

@@ -32,6 +32,24 @@ TEST_F(Compose, NamesTheNearestExperimentAndAllPlacesTried) {
             "installed/zzzzzz.yaml, installed/experiments/zzzzzz, installed/experiments/zzzzzz.yaml");
 }
 
+TEST_F(Compose, SaysWhichCommandTakesWhatIsNoExperiment) {
+  write("wine.csv", "a,b\n1,2\n");
+  write("photos/cat/1.jpg", "");
+  write("outputs/wine/latest/config.yaml", "name: wine\n");
+  const auto refused = [](const char* given) { return error_of([&] { compose({.experiment = given}); }); };
+  EXPECT_EQ(refused("wine.csv"),
+            "wine.csv: a table, expected an experiment, a YAML file; `ddprun init wine.csv` writes one for it");
+  EXPECT_THAT(refused("photos/cat/1.jpg"), ::testing::HasSubstr(": a picture, expected an experiment"));
+  EXPECT_THAT(refused("photos"), ::testing::HasSubstr("`ddprun init photos` writes one"));
+  EXPECT_THAT(refused("outputs/wine"), ::testing::HasSubstr("`ddprun list outputs/wine` lists them"));
+  EXPECT_EQ(
+      refused("outputs/wine/lates"),
+      "outputs/wine/lates: no such experiment; did you mean outputs/wine/latest: the folder of a run, expected an "
+      "experiment, a YAML file; `ddprun resume outputs/wine/latest` continues it");
+  write("photos.yaml", "name: photos\n");
+  EXPECT_EQ(name_of({.experiment = "photos"}), "photos");
+}
+
 TEST_F(Compose, NamesTheExperimentAfterItsFile) {
   write("a/b c.yaml", "seed: 1\n");
   const auto config = compose({.experiment = "a/b c.yaml"});

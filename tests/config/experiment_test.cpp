@@ -234,8 +234,9 @@ TEST_F(ReadExperiment, RefusesWithDpWhatWorksBetweenProcesses) {
   EXPECT_EQ(loaded(kMinimal + std::string("trainer: {strategy: dp, verify_shards: true}\n")).trainer.strategy,
             Strategy::kDp);
   EXPECT_THAT(error("trainer: {strategy: fsdp}\n"), HasSubstr("ddp"));
-  for (const std::string key : {"sync_batchnorm: true", "find_unused_parameters: true", "static_graph: true",
-                                "gradient_compression: bf16", "broadcast_buffers: every_step"}) {
+  for (const std::string key :
+       {"sync_batchnorm: true", "find_unused_parameters: true", "static_graph: true", "gradient_compression: bf16",
+        "broadcast_buffers: every_step", "shard_optimizer: true"}) {
     const auto name = key.substr(0, key.find(':'));
     EXPECT_THAT(error("trainer: {strategy: dp, " + key + "}\n"),
                 HasSubstr("trainer." + name + ": cannot be combined with strategy dp"));

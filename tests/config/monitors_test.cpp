@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -29,6 +32,25 @@ TEST(Merit, WithoutAValueIsNever) {
   EXPECT_TRUE(is_better({0.5}, {}, true));
   EXPECT_FALSE(is_better({kNan, 1}, {}, true));
   EXPECT_FALSE(is_better({kNan, 1}, {0.5, 2}, true));
+}
+
+using Values = std::vector<std::pair<int64_t, double>>;
+
+TEST(MetricHistory, HasWhatIsMeasuredAgainOnceAndOneMetricOnly) {
+  MetricHistory history;
+  for (const int64_t step : {10, 20, 30, 20, 25}) history.add("val/loss", step, static_cast<double>(step));
+  EXPECT_EQ(history.values, (Values{{10, 10}, {20, 20}, {25, 25}}));
+  history.add("val/accuracy", 30, 0.5);
+  EXPECT_EQ(history.metric, "val/accuracy");
+  EXPECT_EQ(history.values, (Values{{30, 0.5}}));
+}
+
+TEST(MetricHistory, KeepsTheNewestAndCountsTheOthers) {
+  MetricHistory history;
+  for (int64_t step = 1; step <= 1007; ++step) history.add("val/loss", step, 1);
+  EXPECT_EQ(history.values.size(), 1000U);
+  EXPECT_EQ(history.values.front().first, 8);
+  EXPECT_EQ(history.left_out, 7);
 }
 
 }  // namespace

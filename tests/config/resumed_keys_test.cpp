@@ -55,6 +55,7 @@ const std::map<std::string, std::set<std::string>> kObeyed{
       "static_graph",
       "broadcast_buffers",
       "gradient_compression",
+      "shard_optimizer",
       "deterministic",
       "on_nonfinite",
       "verify_shards"}},
@@ -70,9 +71,9 @@ const std::map<std::string, std::set<std::string>> kObeyed{
     {"profile", {"steps", "ranks", "shapes", "memory"}},
     {"record", {"steps", "without", "operator"}},
     {"launch",
-     {"workers", "device", "backend", "threads", "timeout_seconds", "hang_seconds", "max_restarts", "restart_seconds",
-      "grace_seconds", "end_margin_seconds", "requeue", "nodes", "join_seconds", "node_timeout_seconds", "address",
-      "token_file"}},
+     {"workers", "device", "backend", "threads", "bind", "timeout_seconds", "hang_seconds", "max_restarts",
+      "restart_seconds", "grace_seconds", "end_margin_seconds", "requeue", "nodes", "join_seconds",
+      "node_timeout_seconds", "address", "token_file"}},
 };
 
 // Compared by the worker with the checkpoint's own numbers (TrainState.*).

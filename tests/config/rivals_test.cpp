@@ -25,6 +25,7 @@ std::vector<Pair> pairs() {
           {"trainer", "strategy: dp", "static_graph: true"},
           {"trainer", "strategy: dp", "gradient_compression: bf16"},
           {"trainer", "strategy: dp", "broadcast_buffers: every_step"},
+          {"trainer", "strategy: dp", "shard_optimizer: true"},
           {"trainer", "shards: 8", "strategy: dp"},
           {"trainer", "shards: 8", "sync_batchnorm: true"},
           {"trainer", "shards: 8", "micro_batch: auto"},

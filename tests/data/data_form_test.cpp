@@ -2,9 +2,11 @@
 #include "data/data_form.h"
 
 #include "base/private_folder.h"
+#include "support/toy.h"
 
 #include <ddprun/files.h>
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +35,28 @@ TEST(DataForm, WithoutAnAccountIsNotComparedAndIsRead) {
   const auto read = data_form_from_json(to_json(form("one")));
   EXPECT_EQ(changes_since(read, form("one")), "");
   EXPECT_EQ(read.samples, form("one").samples);
+}
+
+// Pictures of one channel, 10 a side, of which the first `number` rows are white.
+class Rows : public testing::ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  DataSpec spec() const override { return {.sample_shape = {1, 10, 10}, .classes = 4}; }
+  Batch get(Split, std::span<const int64_t> indices) const override {
+    const auto index = at::tensor(at::ArrayRef<int64_t>(indices.data(), indices.size()), at::kLong);
+    const auto rows = at::arange(10).view({1, 1, 10, 1}).lt((index + 1).view({-1, 1, 1, 1}));
+    return {.input = rows.expand({-1, 1, 10, 10}).to(at::kFloat), .target = index, .index = index};
+  }
+};
+
+TEST(DataForm, KeepsWhetherPicturesAreLightOnDark) {
+  const auto noted = data_form_from_json(to_json(form_of(Rows(3, 0))));
+  ASSERT_TRUE(noted.brightness);
+  EXPECT_NEAR(noted.brightness->least, 0.1, 1e-6);
+  EXPECT_NEAR(noted.brightness->greatest, 0.3, 1e-6);
+  EXPECT_TRUE(noted.brightness->all_dark());
+  EXPECT_FALSE(form_of(Rows(8, 0)).brightness->all_dark());
+  EXPECT_FALSE(data_form_from_json(to_json(form(""))).brightness);
 }
 
 TEST(DataForm, NotesTheFilesThatAnExperimentNames) {

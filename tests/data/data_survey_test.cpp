@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace ddprun {
@@ -61,6 +62,33 @@ TEST(DataSurvey, LooksAtSomeOfManyAndSaysHowMany) {
   EXPECT_EQ(train.looked_at, 500);
   EXPECT_EQ(train.counted, 500);
   EXPECT_EQ(train.input.greatest, 9999);
+}
+
+// The second column is 0 but for the sample 500, and has the deviation 1; or all of it is a thousandth of the first.
+class TwoColumns : public Counting {
+ public:
+  explicit TwoColumns(bool rare) : Counting(1000, 0), rare_(rare) {}
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Counting::get(split, indices);
+    batch.input.mul_(0.01);
+    const auto second = batch.input.select(1, 1);
+    if (rare_)
+      second.mul_(1e-3).add_(batch.index.eq(500), std::sqrt(1000.0));
+    else
+      second.mul_(1e-3);
+    return batch;
+  }
+
+ private:
+  bool rare_;
+};
+
+TEST(DataSurvey, DoubtsColumnsOfDifferentScaleButNotOneThatIsMostlyZero) {
+  EXPECT_THAT(doubt_of_scales(TwoColumns(/*rare=*/false)),
+              HasSubstr("the deviation of column 0, counted from 0, is 2.89"));
+  EXPECT_EQ(doubt_of_scales(TwoColumns(/*rare=*/true)), "");
+  EXPECT_EQ(doubt_of_scales(Counting(100, 7)), "");
+  EXPECT_EQ(survey_splits(TwoColumns(/*rare=*/true), 1'000'000).front().scales, "");
 }
 
 class Knowing : public Counting {

@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace ddprun::test {
 namespace {
 
@@ -39,7 +41,7 @@ TEST_F(NpyFile, GivesShapeAndValues) {
 TEST_F(NpyFile, ReadsEveryTypeOfNumber) {
   const auto first = [&](const std::string& descr, const std::string& values) {
     float value = 0;
-    arrays::copy_row(read(npy_file(descr, "(1,)", values)), 0, {}, &value);
+    arrays::copy_row(read(npy_file(descr, "(1,)", values)), 0, std::array<arrays::Affine, 1>{}, &value);
     return value;
   };
   EXPECT_EQ(first("<f8", bytes_of<double>({-2.5})), -2.5F);

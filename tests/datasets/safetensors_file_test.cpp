@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace ddprun::test {
 namespace {
 
@@ -40,7 +42,8 @@ TEST_F(SafetensorsFile, GivesTheTensorsByName) {
 
 TEST_F(SafetensorsFile, ReadsBfloat16) {
   float value = 0;
-  arrays::copy_row(read(safetensors_file("{" + entry("a", "BF16", "[1]", 0, 2) + "}", "\x20\xC0"))[0], 0, {}, &value);
+  arrays::copy_row(read(safetensors_file("{" + entry("a", "BF16", "[1]", 0, 2) + "}", "\x20\xC0"))[0], 0,
+                   std::array<arrays::Affine, 1>{}, &value);
   EXPECT_EQ(value, -2.5F);
 }
 

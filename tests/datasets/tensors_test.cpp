@@ -287,6 +287,26 @@ TEST_F(Tensors, GivesMasksOfPicturesAsAClassForEachPixel) {
   EXPECT_EQ(start({{"train", put("a.safetensors", picture_file(masks))}, {"classes", "256"}})->spec().classes, 256);
 }
 
+TEST_F(Tensors, GivesVolumesAClassForEachVoxel) {
+  const auto pair =
+      start_pair(npy_file("|u1", "(2, 1, 1, 1, 2)", "abcd"), npy_file("|u1", "(2, 1, 1, 2)", {0, 1, 2, 0}));
+  EXPECT_TRUE(
+      pair->get(Split::kTrain, std::vector<int64_t>{1}).target.equal(at::tensor({2, 0}, at::kLong).view({1, 1, 1, 2})));
+}
+
+TEST_F(Tensors, TakesAnyNumberOfClassesWhereTheExperimentSaysThatTheyAre) {
+  const auto texts = put("a.safetensors", safetensors_file("{" + entry("input", "U8", "[2,3]", 0, 6) + "," +
+                                                               entry("target", "U8", "[2,2]", 6, 10) + "}",
+                                                           std::string("\1\1\1\1\1\1\0\1\2\0", 10)));
+  const Settings settings{{"train", texts}, {"symbols", "true"}};
+  EXPECT_THAT(problem(settings), HasSubstr("is [2, 2] uint8, expected one class for each sample, or for each symbol"));
+  EXPECT_THAT(problem(settings), HasSubstr("set dataset.classes to how many there are"));
+  auto said = settings;
+  said.emplace_back("classes", "5");
+  const auto batch = start(said)->get(Split::kTrain, std::vector<int64_t>{0, 1});
+  EXPECT_TRUE(batch.target.equal(at::tensor({0, 1, 2, 0}, at::kLong).view({2, 2})));
+}
+
 TEST_F(Tensors, DoesNotGuessThat255IsAClass) {
   const std::string masks("\0\1\2\xff\0\1", 6);
   EXPECT_THAT(problem({{"train", put("a.safetensors", picture_file(masks))}}),

@@ -132,7 +132,7 @@ class AfterTraining(CommandTest):
             self.assertIn("predict other files with --input, or use dataset.root=", message)
         (self.folder / "newpics").rmdir()
         self.assertIn("--split", self.refuse("predict", "run", "--split", "tset", "--out", "a.csv"))
-        self.assertIn("--out is required", self.refuse("predict", "run"))
+        self.assertIn("predict: where to? --out FILE.csv writes a line for each sample, --html ", self.refuse("predict", "run"))
         self.assertIn("trainer.global_bach: unknown key", self.refuse("evaluate", "run", "trainer.global_bach=3"))
         self.assertEqual(self.all_files(), self.before)
 

@@ -180,7 +180,7 @@ class Files(CommandTest):
         self.assertIn("e.yaml", self.assert_refused("e.yaml"))
 
     def test_a_folder_is_no_experiment(self):
-        self.assertIn("no such experiment", self.assert_refused(self.folder))
+        self.assertIn(f"a folder, expected an experiment, a YAML file; `ddprun init {self.folder}` writes one", self.assert_refused(self.folder))
 
 
 class Names(CommandTest):

@@ -86,6 +86,13 @@ def peers_python():
     return os.environ.get("DDPRUN_PEERS_PYTHON")
 
 
+def use_peers():
+    """Makes the packages of the peers' Python known here, where there are some: torch lies in this one."""
+    if python := peers_python():
+        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        sys.path.append(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+
+
 class Gate:
     """Holds one rank of a run when it first gets to a point with so many steps done (runner/worker/fault_injection.h), until it is opened, or the
     run is asked to stop. A run that must be under way is held, for no number of steps is long on every machine."""

@@ -34,6 +34,7 @@ class Words(CommandTest):
         self.assertEqual(self.complete("schema", "--group", "lo"), ["logger"])
         self.assertEqual(self.complete("watch", "r", "--logger", "tens"), ["tensorboard"])
         self.assertEqual(self.complete("keys", "early"), ["early_stopping"])
+        self.assertEqual(self.complete("docs", "tr"), ["training"])
         self.assertEqual(self.complete(DIGITS, "--nnodes", ""), [])
         self.assertEqual(self.complete("check", "--no-data", "experiments/dig"), [DIGITS])
 

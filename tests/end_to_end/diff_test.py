@@ -43,7 +43,8 @@ PLANTED = {
     "unseeded": ([], ["model.way=random"], [UNSTEADY + "others each time", r"they part in step 1, shard 0, operator \d+ of \d+: aten::\w+, which"]),
     "clock": ([], ["model.way=clock"], [UNSTEADY + "others each time", r"they part in step 1, shard 0, operator \d+ of \d+: aten::\w+, which"]),
     "pixel": ("pixel", [], [OTHER_NUMBERS.format(1), "dataset.train"]),
-    "label": ("label", [], [OTHER_NUMBERS.format(1), "dataset.train"]),
+    # (with a val of its own: what is held out depends on the classes)
+    "label": ("label", ["dataset.val_fraction=0", "dataset.val=[input.npy, target.npy]"], [OTHER_NUMBERS.format(1), "dataset.train"]),
     "gradient": ("gradient", ["model.way=gradient", "trainer.shards=0"], [UNSTEADY + "the same"]),
     "weight": ("weight", ["model.way=weight", "trainer.shards=0"], [UNSTEADY + "the same"]),
 }

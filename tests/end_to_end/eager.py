@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A module that is trained twice on the same data: by PyTorch in Python, and by ddprun as a torch.export file."""
 
+import inspect
 import json
 import logging
 import pathlib
@@ -10,14 +11,14 @@ import warnings
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "sdk/python")]
+sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "sdk/python"), str(ROOT / "tests/support")]
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 
 from export_model.archive import write_archive  # noqa: E402
 from export_model.check import check_programs  # noqa: E402
 from export_model.hidden import check_module  # noqa: E402
-from export_model.inputs import examples, parse_inputs  # noqa: E402
+from export_model.inputs import examples, parse_input, parse_inputs  # noqa: E402
 from export_model.programs import export_programs  # noqa: E402
 
 import weights  # noqa: E402
@@ -29,17 +30,19 @@ torch.set_num_threads(1)
 class Training:
     """What both train with: batches in the order of the file, SGD with momentum."""
 
-    def __init__(self, module, inputs, folder, steps=STEPS, batch=BATCH):
-        self.module, self.folder, self.steps, self.batch = module, folder, steps, batch
+    def __init__(self, module, inputs, folder, steps=STEPS, batch=BATCH, loss=torch.nn.functional.cross_entropy):
+        self.module, self.folder, self.steps, self.batch, self.loss = module, folder, steps, batch, loss
         self.inputs = parse_inputs(inputs, module)
         self.data = examples(self.inputs, steps * batch, seed=3)
         module.eval()
         with torch.no_grad():
             shape = module(**{name: values[:2] for name, values in self.data.items()}).shape
         module.train()
-        self.classes = shape[-1]
+        self.of_pixels = len(shape) > 3  # [B, C, H, W], or of voxels
+        self.classes = shape[1 if self.of_pixels else -1]
         generator = torch.Generator().manual_seed(4)
-        self.target = torch.randint(0, self.classes, (steps * batch, *shape[1:-1]), generator=generator)
+        parts = shape[2:] if self.of_pixels else shape[1:-1]
+        self.target = torch.randint(0, self.classes, (steps * batch, *parts), generator=generator)
 
     def export(self, check=True):
         if check:
@@ -52,10 +55,12 @@ class Training:
 
     def experiment(self):
         """Writes data.safetensors and net.yaml."""
-        first, *others = self.data
+        first, *others = [name for name in self.data if self.data[name] is not self.target]
         named = {"input": self.data[first], "target": self.target, **{name: self.data[name] for name in others}}
         save(self.folder / "data.safetensors", named)
-        dataset = {"plugin": "tensors", "train": "data.safetensors", "classes": self.classes}
+        dataset = {"plugin": "tensors", "train": "data.safetensors"}
+        if self.classes:
+            dataset["classes"] = self.classes
         if self.data[first].dtype == torch.int64:
             dataset["symbols"] = True
         if others:
@@ -81,13 +86,39 @@ class Training:
         for step in range(self.steps):
             part = slice(step * self.batch, (step + 1) * self.batch)
             optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-                output = self.module(**{name: values[part] for name, values in self.data.items()})
-            loss = torch.nn.functional.cross_entropy(output.float().reshape(-1, self.classes), self.target[part].reshape(-1))
+            loss = self.loss_of(part, autocast)
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
         return losses
+
+    def called(self, part):
+        return self.module(**{name: values[part] for name, values in self.data.items()})
+
+    def loss_of(self, part, autocast):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            output = self.called(part)
+        target = self.target[part]
+        if not self.of_pixels:
+            output, target = output.reshape(-1, self.classes), target.reshape(-1)
+        return self.loss(output.float(), target)
+
+
+class OwnTraining(Training):
+    """Of a network that computes its loss. `words` are those of --input; `loss` gives it of (the module's result, the inputs)."""
+
+    def __init__(self, module, words, first, folder, target=None, classes=0, steps=STEPS, batch=BATCH, loss=lambda result, given: result["loss"]):
+        self.module, self.folder, self.steps, self.batch, self.classes, self.loss = module, folder, steps, batch, classes, loss
+        self.data = examples([parse_input(word, first) for word in words], steps * batch, seed=3)
+        self.target = self.data[target] if target else torch.zeros(steps * batch)
+
+    def called(self, part):
+        given = inspect.signature(self.module.forward).parameters
+        return self.module(**{name: values[part] for name, values in self.data.items() if name in given})
+
+    def loss_of(self, part, autocast):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            return self.loss(self.called(part), {name: values[part] for name, values in self.data.items()})
 
 
 def save(path, tensors):

@@ -81,9 +81,48 @@ class Odd(nn.Module):
         return self.head(self.norm(functional.elu(both[: values.shape[0]]))) * (1 + values.shape[0] / 1000)
 
 
+class Segments(nn.Module):
+    """Logits of each pixel, upsampled, of which the gradients come in the order of the channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout2d(0.2))
+        self.head = nn.Conv2d(8, 5, 1)
+
+    def forward(self, pictures):
+        return functional.interpolate(self.head(self.down(pictures)), size=pictures.shape[-2:], mode="bilinear", align_corners=False)
+
+
+class Volumes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv3d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv3d(4, 3, 1))
+
+    def forward(self, volumes):
+        return self.body(volumes)
+
+
+class Translates(nn.Module):
+    """Ten symbols of sixteen."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 16)
+        self.queries = nn.Parameter(torch.linspace(-1, 1, 160).view(10, 16))
+        self.attention = nn.MultiheadAttention(16, 2, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(16, 20)
+
+    def forward(self, symbols):
+        source = self.embedding(symbols)
+        return self.head(self.attention(self.queries.expand(symbols.shape[0], -1, -1), source, source, need_weights=False)[0])
+
+
 NETWORKS = {
     "images": (Images, ["1x8x8"]),
     "recurrent": (Recurrent, ["12:int64:20"]),
     "tied": (Tied, ["12:int64:20", "mask=12:bool"]),
     "odd": (Odd, ["12"]),
+    "segments": (Segments, ["3x12x12"]),
+    "volumes": (Volumes, ["1x4x4x4"]),
+    "translates": (Translates, ["16:int64:20"]),
 }

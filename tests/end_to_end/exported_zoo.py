@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The networks of torchvision, timm and transformers, each trained for 20 steps in Python and by ddprun: python exported_zoo.py [NAME...]
-prints a table of which have equal bits. Needs these packages, and DDPRUN, the program. docs/models.md has what it printed."""
+"""The networks of torchvision, timm, transformers and more packages, each trained for 20 steps in Python and by ddprun:
+python exported_zoo.py [NAME...] prints a table of which have equal bits; NAME may be packages: for all of exported_packages.py. Needs
+these packages, and DDPRUN, the program. docs/models.md has what it printed."""
 
+import argparse
 import collections
 import multiprocessing
 import os
@@ -14,8 +16,11 @@ import time
 import torch
 
 import exported_networks
-from eager import Training, losses_of, unequal, weights_of  # first: it makes the next two known
+import exported_packages
+from eager import OwnTraining, Training, losses_of, unequal, weights_of  # first: it makes the next two known
 from ddprun import UserError
+from export_model.__main__ import write_network
+from export_model.outputs import give_one_tensor
 from export_model.source import make_module, parse_settings
 
 CLASSES = "num_classes=10"
@@ -45,6 +50,9 @@ TORCHVISION = of("torchvision", (
     | images("googlenet", 64, "aux_logits=False", "init_weights=True")
     | images("inception_v3", 128, "aux_logits=False", "init_weights=True")
     | images("maxvit_t", 224)))  # its sides are fixed
+
+SEGMENTATION = {f"torchvision:{name}": (["3x64x64"], [CLASSES, "weights_backbone=None"])
+                for name in ("fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large")}
 
 TIMM = of("timm", (
     images("convnext_atto convnextv2_atto resnet26d resnetv2_50 resnest14d seresnet18 resnext26ts mobilenetv3_small_050 mobilenetv4_conv_small "
@@ -78,23 +86,64 @@ TRANSFORMERS = (
     | {"transformers:ViTForImageClassification": (["3x32x32"], [*SMALL, "image_size=32", "patch_size=8", "num_labels=10"])}
     | {"transformers:ConvNextForImageClassification": (["3x64x64"], ["num_labels=10", "depths=[1,1,1,1]", "hidden_sizes=[8,16,24,32]"])})
 
+WORDS = "labels=16:int64:50"
+LOSSES = {  # networks that compute it: (inputs, settings, the input that is the target, its classes)
+    "GPT2LMHeadModel": (["16:int64:50", WORDS], ["vocab_size=50", "n_layer=2", "n_embd=32", "n_head=2"], "labels", 50),
+    "BertForMaskedLM": (["16:int64:50", WORDS], ["vocab_size=50", *SMALL], "labels", 50),
+    "BertForTokenClassification": (["16:int64:50", "labels=16:int64:5"], ["vocab_size=50", *SMALL, "num_labels=5"], "labels", 5),
+    "BertForSequenceClassification": (["16:int64:50", "labels=:int64:5"], ["vocab_size=50", *SMALL, "num_labels=5"], "labels", 5),
+    "BertForQuestionAnswering": (
+        ["16:int64:50", "start_positions=:int64:16", "end_positions=:int64:16"], ["vocab_size=50", *SMALL], "start_positions", 16),
+    "T5ForConditionalGeneration": (
+        ["16:int64:50", "labels=10:int64:50"],
+        ["vocab_size=50", "d_model=32", "d_kv=16", "d_ff=64", "num_layers=2", "num_heads=2", "decoder_start_token_id=0"], "labels", 50),
+    "ViTForImageClassification": (["3x32x32", "labels=:int64:5"], [*SMALL, "image_size=32", "patch_size=8", "num_labels=5"], "labels", 5),
+    "SegformerForSemanticSegmentation": (
+        ["3x64x64", "labels=64x64:int64:5"],
+        ["num_labels=5", "depths=[1,1,1,1]", "hidden_sizes=[8,16,40,64]", "decoder_hidden_size=16"], "labels", 5),
+}
+FIRST = {"ViTForImageClassification": "pixel_values", "SegformerForSemanticSegmentation": "pixel_values"}
+LOSSES = {f"loss:{name}": rest for name, rest in LOSSES.items()}
+
 ODD = {f"odd:{name}": (inputs, []) for name, (_, inputs) in exported_networks.NETWORKS.items()}
-ZOO = TORCHVISION | TIMM | TRANSFORMERS | ODD
+PACKAGES = {f"packages:{name}": (inputs, []) for name, (_, inputs) in exported_packages.PACKAGES.items()}
+ZOO = TORCHVISION | SEGMENTATION | TIMM | TRANSFORMERS | LOSSES | ODD | PACKAGES
 
 
 def make(name, settings):
     torch.manual_seed(0)
     if name.startswith("odd:"):
         return exported_networks.NETWORKS[name.removeprefix("odd:")][0]()
-    return make_module(name, parse_settings(settings), None)
+    if name in PACKAGES:
+        module = exported_packages.PACKAGES[name.removeprefix("packages:")][0]()
+    else:
+        module = make_module(name, parse_settings(settings))
+    give_one_tensor(module, None)
+    return module
+
+
+def with_loss(name, folder):
+    """Exports a network that computes its loss."""
+    inputs, settings, target, classes = LOSSES[name]
+    name = name.removeprefix("loss:")
+    options = argparse.Namespace(source=f"transformers:{name}", inputs=inputs, loss=True, target=target, output=None, prediction=None,
+                                 weights=None, out=folder / "net.pt2")  # fmt: skip
+    made = [make_module(options.source, parse_settings(settings)) for _ in range(2) if torch.manual_seed(0)]
+    write_network(made[0], options)
+    training = OwnTraining(made[1], inputs, FIRST.get(name, "input_ids"), folder, target, classes)
+    training.nodes = 0
+    return training
 
 
 def compared(name, folder):
     """(what came of it, nodes, seconds of: the export, ddprun, Python)"""
-    inputs, settings = ZOO[name]
     times = [time.perf_counter()]
-    training = Training(make(name, settings), inputs, folder)
-    training.export()
+    if name in LOSSES:
+        training = with_loss(name, folder)
+    else:
+        inputs, settings = ZOO[name]
+        training = Training(make(name, settings), inputs, folder)
+        training.export()
     training.experiment()
     times.append(time.perf_counter())
     done = subprocess.run([os.environ["DDPRUN"], "net.yaml", "run.dir=run", "trainer.find_unused_parameters=true"], cwd=folder, capture_output=True, text=True)
@@ -125,7 +174,7 @@ def row(name, pipe):
 def main(names):
     counts = collections.Counter()
     print("| network | operators | export, s | ddprun, s | Python, s | bits |\n|---|---|---|---|---|---|")
-    for name in names or ZOO:
+    for name in [one for one in ZOO if not names or one in names or f"{one.partition(':')[0]}:" in names]:
         mine, theirs = multiprocessing.Pipe()
         process = multiprocessing.Process(target=row, args=(name, theirs))
         process.start()

@@ -8,15 +8,13 @@ steps, and by 1 with small batches or large steps. So the first steps must agree
 import functools
 import math
 import struct
-import subprocess
-import sys
 import unittest
 
 import torch
 from torch.nn import functional
 
 import weights
-from command import CommandTest, nightly, peers_python, results
+from command import CommandTest, nightly, results, use_peers
 from networks import KerasConvNet, ResNet18, WideResNet
 
 SAMPLES = 40  # all of them in each batch
@@ -58,9 +56,7 @@ def train(network, inputs, targets, lr, steps):
 @functools.cache
 def torchvision_models():
     """The module, if it is here or among the peers' packages; else None."""
-    if python := peers_python():
-        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        sys.path.append(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+    use_peers()
     try:
         from torchvision import models
     except (ImportError, RuntimeError):  # the second: made for another torch

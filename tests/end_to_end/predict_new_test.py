@@ -2,6 +2,9 @@
 """`ddprun predict RUN --input`: new files, without labels, predicted as those of the run's own splits."""
 
 import csv
+import json
+import re
+import shutil
 import struct
 import unittest
 
@@ -63,6 +66,45 @@ class PredictNew(CommandTest):
         self.assertEqual([(row["file"], row["guess"]) for row in self.rows("names.csv")],
                          [("new/b/1.png", "red"), ("new/a, é/1.png", "green"), ("new/b/1.png", "red")])
 
+    def test_samples_of_a_split_are_named_by_their_files_and_a_page_shows_the_mistakes(self):
+        self.train_on_pictures()
+        self.picture("data/test/red/1.png", COLOURS["blue"])  # which the network takes for blue
+        said = self.ddprun("predict", "run", "--out", "p.csv", "--html", "p.html").out()
+        self.assertIn("p.html: the worst of them", said)
+        rows = self.rows("p.csv")
+        self.assertEqual(list(rows[0])[:4], ["index", "file", "truth", "guess"])
+        self.assertEqual([row["file"] for row in rows if row["truth"] != row["guess"]], [str(self.folder / "data/test/red/1.png")])
+        page = (self.folder / "p.html").read_text()
+        shown = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])["predicted"]
+        self.assertEqual((shown["samples"], shown["correct"]), (21, 20))
+        self.assertTrue(shown["rows"][0]["file"].endswith("red/1.png"))
+        self.assertTrue(shown["rows"][0]["image"].startswith("data:image/png;base64,"))
+        self.assertEqual(len(shown["rows"]), 21)
+        self.ddprun("predict", "run", "--input", "data/test/*/2.png", "--html", "new.html")
+        self.assertIn("p.csv", self.assert_refused("predict", "run", "--html", "p.csv"))
+        self.assertIn("where to? --out", self.assert_refused("predict", "run"))
+
+    def test_new_files_need_no_training_data(self):
+        self.train_on_pictures()
+        self.ddprun("predict", "run", "--input", "data/test/red/*.png", "--out", "before.csv")
+        (self.folder / "data/test/red").rename(self.folder / "red")
+        shutil.rmtree(self.folder / "data")
+        self.ddprun("predict", "run", "--input", "red/*.png", "--out", "p.csv", "--html", "p.html")
+        self.assertEqual([(row["guess"], row["score_red"]) for row in self.rows("p.csv")],
+                         [(row["guess"], row["score_red"]) for row in self.rows("before.csv")])
+        self.ddprun("export", "run", "--raw", "--out", "m.ts")  # and how pictures become inputs is noted too
+        self.assertIn("if they have moved, dataset.KEY=PLACE says where to; `ddprun predict --input FILES` takes new files",
+                      self.assert_refused("predict", "run", "--split", "val", "--out", "q.csv"))
+
+    def test_ink_on_paper_is_told_of_where_the_training_pictures_are_light_on_dark(self):
+        self.ddprun(*SMALL, "run.dir=run")
+        stroke = bytes(20 if 12 < n % 28 < 16 else 250 for n in range(28 * 28))
+        for name, pixels in (("ink", stroke), ("chalk", bytes(255 - pixel for pixel in stroke))):
+            (self.folder / f"{name}.pgm").write_bytes(b"P5 28 28 255\n" + pixels)
+        said = self.ddprun("predict", "run", "--input", "*.pgm", "--out", "p.csv").err()
+        self.assertIn("the brightness of 1 of 2 pictures is opposite to that of the training pictures: these are light on dark", said)
+        self.assertNotIn("opposite", self.ddprun("predict", "run", "--input", "chalk.pgm", "--out", "c.csv").text())
+
     def test_what_is_no_picture_is_named_and_nothing_is_predicted_unless_it_may_be_skipped(self):
         self.train_on_pictures()
         (self.folder / "notes.txt").write_text("no picture")
@@ -88,10 +130,13 @@ class PredictNew(CommandTest):
         self.ddprun("predict", "run", "--input", "new.npy", "--out", "p.csv")
         self.assertEqual([(row["index"], row["file"], row["guess"]) for row in self.rows("p.csv")],
                          [("0", "new.npy", "2"), ("1", "new.npy", "0")])
-        self.assertRegex(self.refuse("--input", "wide.npy"), r"wide.npy: is \[2, 4\].*, but .*x.npy is \[30, 3\]")
+        self.assertRegex(self.refuse("--input", "wide.npy"), r"wide.npy: is \[2, 4\].*, but the run was trained on samples of \[3\]")
         self.assertIn("expected one file of inputs, found 2", self.refuse("--input", "new.npy", "--input", "x.npy"))
         self.ddprun(*SMALL, "model=mlp", "run.dir=digits", "trainer.max_epochs=1")
-        self.assertIn("takes no new files to predict", self.assert_refused("predict", "digits", "--input", "x.npy", "--out", "no.csv"))
+        self.assertIn("x.npy: ", self.assert_refused("predict", "digits", "--input", "x.npy", "--out", "no.csv"))
+        (self.folder / "digit.png").write_bytes(png(40, (200, 200, 200)))
+        self.ddprun("predict", "digits", "--input", "digit.png", "--out", "digit.csv", "--html", "digit.html")
+        self.assertEqual([row["file"] for row in self.rows("digit.csv")], ["digit.png"])
 
 
 if __name__ == "__main__":

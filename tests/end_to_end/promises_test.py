@@ -68,6 +68,12 @@ class Dataset(PromiseTest):
         self.assertRegex(self.check("dataset.flaw=type", "--no-data"), r"^Not checked: the data")
         self.assertIn("backward agrees", self.ddprun("check", "--gradients", "e.yaml", "dataset.prepares=true").out())
 
+    def test_the_memory_of_a_worker_is_told(self):
+        said = self.ddprun("check", "e.yaml", "trainer.global_batch=32", "trainer.micro_batch=8").out()
+        size = "[0-9.]+ (bytes|kB|MB)"
+        self.assertRegex(said, rf"\nMemory of a worker, estimated: {size}: weights {size}, gradients {size}, optimizer {size}, "
+                         rf"activations {size} \(8 samples at once, {size} each\)\.\n")  # fmt: skip
+
     def test_files_that_are_not_there_are_found_by_check(self):
         words = ("dataset=tensors", "dataset.train=[x.npy, y.npy]", "model=mlp")
         message = self.assert_refused("check", "e.yaml", *words)

@@ -67,14 +67,15 @@ class SameBits(SameBitsTest):
             self.assertEqual(set(digests(alone)), {"model", "optimizer"} | ({"ema"} if words is CONVNET else set()))
             for workers in worlds:
                 with self.subTest(name=name, workers=workers):
-                    self.assert_same(self.train(f"{name}{workers}", words, workers=workers), alone)
+                    shared = f"trainer.shard_optimizer={str(workers > 2).lower()}"
+                    self.assert_same(self.train(f"{name}{workers}", words, shared, workers=workers), alone)
             if words is CONVNET:
                 self.elastic(alone)
 
     def elastic(self, whole):
         """Two launchers with 2 workers in all, then 5 workers, then 1, each for some steps, which end between rows and between epochs."""
         run = self.train("elastic", CONVNET, "trainer.max_steps=1", workers=1, nodes=2)
-        self.ddprun("resume", run, "trainer.max_steps=3", "launch.workers=5")
+        self.ddprun("resume", run, "trainer.max_steps=3", "launch.workers=5", "trainer.shard_optimizer=true")
         self.ddprun("resume", run, "trainer.max_steps=1000", "launch.workers=1")
         self.assert_same_end(run, whole)
 

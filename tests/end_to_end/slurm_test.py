@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Under a real Slurm: steps of ranks and of nodes; batch jobs that are preempted, requeued and signalled."""
 
+import pathlib
 import re
 import shlex
 import subprocess
+import sys
 import unittest
 
 import slurm
@@ -12,6 +14,13 @@ from engines_test import EngineTest
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 LONG = "trainer.max_epochs=8"  # 56 steps
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = """
+import os, pathlib, sys
+import ddprun
+run = ddprun.train(*sys.argv[1:])
+pathlib.Path("told" + os.environ["SLURM_PROCID"]).write_text(f"{run.path} {run.status} {run.history('val/loss')}")
+"""
 CLUSTER = None
 
 
@@ -64,6 +73,16 @@ class Steps(SlurmTest):
     def test_one_task_for_each_node_starts_its_workers(self):
         self.assert_ends(self.srun("launch.workers=2", tasks=("-N2", "--ntasks-per-node=1")), 0)
         self.assert_world(4, 2)
+
+    def test_a_script_that_calls_train_gets_the_same_run_on_each_node(self):
+        (self.folder / "script.py").write_text(SCRIPT)
+        package = {"PYTHONPATH": str(ROOT / "sdk/python"), "DDPRUN_PROGRAM": str(DDPRUN)}
+        words = (*WORDS, f"run.dir={self.run_dir}", "launch.workers=1")
+        self.assert_ends(self.start_program("srun", "-N2", "--ntasks-per-node=1", sys.executable, "-B", "script.py", *words, env=package), 0)
+        told = [(self.folder / f"told{node}").read_text() for node in range(2)]
+        self.assertEqual(told[0], told[1])
+        self.assertRegex(told[0], rf"^{re.escape(str(self.run_dir))} completed \[\d")
+        self.assert_world(2, 2)
 
 
 class JobTest(SlurmTest):
@@ -259,6 +278,21 @@ class Submit(JobTest):
         self.wait_for_requeue(number)
         self.run_dir = self.run_dir.resolve()
         self.assert_it_went_on(number)
+
+    def test_the_lines_of_setup_run_before_it_and_what_they_export_reaches_all(self):
+        number = self.submit('resources.setup=["echo $SLURM_JOB_ID > setup", export NCCL_SOCKET_IFNAME=hsn]', "trainer.max_steps=12")
+        self.wait_for_gate(number)
+        self.assertEqual((self.folder / "setup").read_text(), f"{number}\n")
+        for worker in self.workers().values():
+            self.assertIn(b"NCCL_SOCKET_IFNAME=hsn\0", pathlib.Path(f"/proc/{worker}/environ").read_bytes())
+        self.gate.open()
+        self.run_dir = self.run_dir.resolve()
+        self.assert_job_ends(number, "COMPLETED", "0:0")
+
+    def test_a_line_of_setup_that_fails_ends_the_job(self):
+        number = self.submit("resources.setup=[false]")
+        self.assert_job_ends(number, "FAILED", "1:0")
+        self.assertIn("ddprun: resources.setup: failed with 1: false", self.text(number))
 
     def test_what_slurm_refuses_is_told(self):
         refused = self.ddprun("submit", "--slurm", *WORDS, "resources.slurm=[--partition=none]", code=1)

@@ -69,6 +69,22 @@ class SubmitTest(CommandTest):
             self.assertEqual(checked.returncode, 0, said)
             self.assertEqual(said.count("passed for resource"), 1 + 3 + 3, said)
 
+    def test_lines_before_srun_reach_it_and_one_that_fails_ends_the_job(self):
+        env = self.program("srun", 'echo "srun sees $SITE"')
+        for lines, code, said in (("export SITE=here, 'test -n \"$SITE\"'", 0, "srun sees here\n"), ("test -e nothing", 1, "")):
+            script = self.ddprun("submit", "--slurm", "--dry-run", EXPERIMENT, f"resources.setup=[{lines}]").out()
+            ran = subprocess.run(["/bin/bash"], input=script.replace(f"srun {DDPRUN}", "srun ddprun"), env=env, capture_output=True, text=True)
+            self.assertEqual((ran.returncode, ran.stdout), (code, said), ran.stderr)
+        self.assertEqual(ran.stderr, "ddprun: resources.setup: failed with 1: test -e nothing\n")
+        refused = self.assert_refused("submit", "--slurm", "--dry-run", EXPERIMENT, 'resources.setup=["a\\nb"]')
+        self.assertIn("resources.setup: expected lines of bash, one per text", refused)
+
+    def test_keys_of_the_other_scheduler_are_said_to_do_nothing(self):
+        said = self.ddprun("submit", "--kubernetes", "--dry-run", EXPERIMENT, *IMAGE, "resources.setup=[module load CUDA]").err()
+        self.assertIn("warning: resources.setup has no effect with --kubernetes: it is for Slurm", said)
+        said = self.ddprun("submit", "--slurm", "--dry-run", EXPERIMENT, "resources.claim=outputs").err()
+        self.assertIn("warning: resources.claim has no effect with --slurm: it is for Kubernetes", said)
+
     def test_what_kubernetes_needs_is_asked_for(self):
         self.assertIn("resources.image: missing", self.assert_refused("submit", "--kubernetes", "--dry-run", EXPERIMENT))
 

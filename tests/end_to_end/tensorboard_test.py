@@ -64,6 +64,7 @@ class TensorBoardLogger(CommandTest):
             self.assertTrue(image.encoded_image_string.startswith(b"\x89PNG"), tag)
             self.assertGreater(image.width, 100)
         for tag, words in (("config", "plugin: mlp"), ("val/prediction_table", "| sample | truth | guess | score |"),
+                           ("val/confusion_table", "| truth \\ guess | 0 | 1 | 2 |"), ("test/confusion_table", "\n| 9 | "),
                            ("events", "checkpoint: "), ("end", "completed: ")):
             self.assertIn(words, found.Tensors(tag)[0].tensor_proto.string_val[0].decode())
 
@@ -143,7 +144,8 @@ class TensorBoardLogger(CommandTest):
         self.assert_same_scalars(found, expected)
         self.assertEqual(set(get("data/plugin/images/tags")["one/tensorboard"]),
                          {"val/confusion", "val/predictions", "test/confusion"})
-        self.assertEqual(set(get("data/plugin/text/tags")["one/tensorboard"]), {"config", "val/prediction_table", "events", "end"})
+        self.assertEqual(set(get("data/plugin/text/tags")["one/tensorboard"]),
+                         {"config", "val/prediction_table", "val/confusion_table", "test/confusion_table", "events", "end"})
         self.assertEqual(self.learning_rates(get), [0.01, 0.02])
         server.send(signal.SIGTERM)
 

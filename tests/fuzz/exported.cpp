@@ -5,6 +5,8 @@
 #include "program_file.h"
 #include "strict_json.h"
 
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
@@ -24,7 +26,10 @@ void read_program(std::string_view bytes) {
 void feed_exported(std::string_view bytes) try {
   if (bytes.starts_with("{")) return read_program(bytes);
   const exported::Archive archive(fuzz::as_file(bytes));
-  exported::Program program(archive.training());
+  const auto results = std::max<size_t>(archive.results().size(), 1);
+  for (const auto* json : {&archive.training(), &archive.evaluation()})
+    if (!json->is_null()) exported::Program program(*json, results);
+  if (!archive.prediction().is_null()) exported::Program program(archive.prediction());
   const auto tensors = archive.tensors();
 } catch (const nlohmann::json::exception&) {  // something is missing in the JSON: the model says that it is damaged
 }

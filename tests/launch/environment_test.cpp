@@ -60,6 +60,18 @@ TEST_F(EnvironmentTest, ListsTheDriversGpus) {
   EXPECT_EQ(json["driver"], "NVIDIA UNIX 580.1");
 }
 
+TEST_F(EnvironmentTest, NamesProcessorsOfX86AndOfArm) {
+  const auto named = [&](const std::string& cpuinfo) {
+    write(folder_ / "proc/cpuinfo", cpuinfo);
+    return describe()["cpu"]["model"].get<std::string>();
+  };
+  EXPECT_EQ(named("processor\t: 0\nmodel\t\t: 106\nmodel name\t: Intel(R) Xeon(R)\n"), "Intel(R) Xeon(R)");
+  const std::string arm = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n";
+  EXPECT_EQ(named(arm + "CPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n"), "ARM Neoverse V2");
+  EXPECT_EQ(named(arm + "CPU part\t: 0xfff\n"), "ARM processor (implementer 0x41, part 0xfff)");
+  EXPECT_EQ(named("processor\t: 0\n"), "");
+}
+
 TEST_F(EnvironmentTest, CommitAndUncommittedChanges) {
   make_repository();
   EXPECT_EQ(describe()["git"]["dirty"], false);

@@ -109,6 +109,13 @@ TEST(TensorBoardPictures, NoImagesNoGrid) {
   EXPECT_FALSE(prediction_grid(table));
 }
 
+TEST(TensorBoardTables, TheConfusionTableHasNamesCountsAndMistakesInBold) {
+  EXPECT_EQ(confusion_table({.class_names = {"cat", "a|b"}, .counts = {3, 1, 0, 12}}),
+            "| truth \\ guess | cat | a\\|b |\n|---|---|---|\n| cat | 3 | **1** |\n| a\\|b | 0 | 12 |\n");
+  EXPECT_THAT(confusion_table({.class_names = std::vector<std::string>(41), .counts = std::vector<int64_t>(41 * 41)}),
+              HasSubstr("41 classes are too many for a table"));
+}
+
 TEST(TensorBoardPictures, ConfusionIsDarkWhereAllAre) {
   const auto picture = confusion_picture({.class_names = {"a", "b"}, .counts = {3, 0, 0, 0}});
   EXPECT_EQ(picture.height, 480);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 
+#include "metrics/measured_objective.h"
 #include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
 #include "plugin_host/plugin_call.h"
@@ -292,6 +293,19 @@ TEST(DefaultStep, TakesPixelsAsSamplesOfWhichSomeDoNotCount) {
             "model: predict() gives [4, 5, 6, 3]: expected [4, 3, 5, 6], a number for each of the dataset's classes");
 }
 
+TEST(DefaultStep, TakesVoxelsAsItTakesPixels) {
+  OfSymbols model;
+  model.eval();
+  const auto logits = torch::randn({2, 3, 4, 5, 6}), target = torch::randint(3, {2, 4, 5, 6}, at::kLong);
+  target[1][0] = -100;
+  const WatchedObjective watched(objective("cross_entropy", with("metrics", list({"accuracy", "confusion"}))), 3);
+  const auto step = model.step({.input = logits, .target = target}, watched);
+  EXPECT_TRUE(at::equal(step.loss, F::cross_entropy(logits, target)));
+  EXPECT_EQ(step.counted.item<int64_t>(), 240 - 30);
+  EXPECT_TRUE(at::equal(step.metrics[0].sum, logits.argmax(1).eq(target).sum()));
+  EXPECT_EQ(confusion_of(step.counts).sum().item<int64_t>(), 240 - 30);
+}
+
 TEST(WatchedObjective, TellsTheShapesWhereATargetIsNoneOfTheClasses) {
   const WatchedObjective watched(objective("cross_entropy"));
   try {
@@ -336,6 +350,60 @@ TEST(ObjectiveKeys, NameTheObjectivesThatKnowThem) {
   EXPECT_THAT(told,
               ElementsAre("name: the loss", "class_weights: cross_entropy, nll", "metrics: cross_entropy, nll, bce",
                           "label_smoothing: cross_entropy", "metrics: mse, l1"));
+}
+
+// A plugin's loss, which measures the share of positive predictions.
+class PositiveShare final : public Objective {
+ public:
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor&) const override { return prediction.mean(); }
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor&) const override {
+    return {{.name = "positive", .sum = prediction.gt(0).sum(), .count = prediction.size(0)}};
+  }
+};
+
+std::vector<std::string> names_of(const std::vector<MetricSum>& sums) {
+  std::vector<std::string> names;
+  for (const auto& sum : sums) names.push_back(sum.name);
+  return names;
+}
+
+TEST(MeasuredObjectives, MeasureWhatTheBuiltInOneDoesBesidesTheirOwn) {
+  const auto metrics = list({"accuracy", "f1", "auroc", "confusion"});
+  MeasuredObjective measured(std::make_shared<PositiveShare>(), metrics);
+  const auto built_in = objective("cross_entropy", with("metrics", metrics));
+  measured.prepare({.classes = 4});
+  built_in->prepare({.classes = 4});
+  EXPECT_EQ(measured.loss(kLogits(), kLabels()).item<float>(), kLogits().mean().item<float>());
+  EXPECT_THAT(names_of(measured.metrics(kLogits(), kLabels())), ElementsAre("positive", "accuracy"));
+  CountSums mine, theirs;
+  mine.add(measured.counts(kLogits(), kLabels()));
+  theirs.add(built_in->counts(kLogits(), kLabels()));
+  EXPECT_EQ(measured.summary(mine.sums()), built_in->summary(theirs.sums()));
+  EXPECT_EQ(measured.summary(mine.sums()).size(), 2);
+}
+
+TEST(MeasuredObjectives, AreOfLabelsOrValuesWhereTheDataHaveNoClasses) {
+  const auto logits = torch::tensor({{2., -1.}, {-1., 3.}}), labels = torch::tensor({{1., 0.}, {1., 1.}});
+  MeasuredObjective of_labels(std::make_shared<PositiveShare>(), list({"accuracy", "f1"}));
+  of_labels.prepare({});
+  EXPECT_EQ(of_labels.metrics(logits, labels).at(1).sum.item<double>(), 3);
+  MeasuredObjective of_values(std::make_shared<PositiveShare>(), list({"mae"}));
+  of_values.prepare({});
+  EXPECT_THAT(names_of(of_values.metrics(logits, labels)), ElementsAre("positive", "mae"));
+}
+
+TEST(MeasuredObjectives, RefuseUnknownNamesAndThoseThatTheLossHas) {
+  class Accuracy final : public Objective {
+    at::Tensor loss(const at::Tensor& prediction, const at::Tensor&) const override { return prediction.mean(); }
+    std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor&) const override {
+      return {{.name = "accuracy", .sum = prediction.sum(), .count = 1}};
+    }
+  };
+  const auto made = [](const char* name) { return MeasuredObjective(std::make_shared<Accuracy>(), list({name})); };
+  EXPECT_THAT(thrown([&] { made("f2"); }), HasSubstr("has no metric \"f2\""));
+  auto twice = made("accuracy");
+  twice.prepare({.classes = 4});
+  EXPECT_THAT(thrown([&] { twice.metrics(kLogits(), kLabels()); }), HasSubstr("the loss measures accuracy by itself"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <fstream>
 
 namespace ddprun {
@@ -35,6 +36,17 @@ TEST_F(RunSummaryFile, NotesWhatIsUnsentBesideAllElse) {
   EXPECT_TRUE(read_missing(folder_).empty());  // nothing is lost
   const auto json = nlohmann::json::parse(std::ifstream(folder_ / "summary.json"));
   EXPECT_EQ(json["unsent"]["wandb"]["command"], "tools/follow run");
+}
+
+TEST_F(RunSummaryFile, HasTheHistoryOfTheFollowedMetricAsColumns) {
+  const auto written = [&](const MetricHistory& history) {
+    write_summary(folder_, {.end = {.status = "completed"}, .history = history});
+    return nlohmann::json::parse(std::ifstream(folder_ / "summary.json"));
+  };
+  EXPECT_EQ(written({})["history"], nlohmann::json({{"step", nlohmann::json::array()}}));
+  const auto json = written({.metric = "val/loss", .values = {{10, 0.5}, {20, std::nan("")}}, .left_out = 7});
+  EXPECT_EQ(json["history"], nlohmann::json({{"step", {10, 20}}, {"val/loss", {0.5, nullptr}}}));
+  EXPECT_EQ(json["history_left_out"], 7);
 }
 
 TEST_F(RunSummaryFile, AnUnreadableOneIsNotTakenForNone) {

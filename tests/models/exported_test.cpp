@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 // The interpreter of exported programs, on programs written by hand. EndToEnd.Exported compares real ones with Python.
 #include "graph_reader.h"
+#include "results.h"
 #include "size_functions.h"
 #include "support/error_of.h"
 
 #include <ddprun/error.h>
+#include <ddprun/objective.h>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
 
 namespace ddprun::exported {
 namespace {
@@ -96,6 +101,28 @@ TEST(Exported, ErrorsNameTheOperatorAndTheUsersLine) {
   const auto product = graph_of(node("torch.ops.aten.mm.default", tensor("self", "x") + "," + tensor("mat2", "y")));
   EXPECT_THAT(error_of([&] { run(product, at::ones({2, 3}), at::ones({2, 3})); }),
               AllOf(HasSubstr("net.py:12"), HasSubstr("aten::mm"), HasSubstr("2x3")));
+}
+
+std::vector<ResultForm> forms_of(const std::string& over) {
+  return result_forms(nlohmann::json::parse(R"({"results": ["loss", "right", "share"], "over": )" + over + "}"));
+}
+
+TEST(ResultForms, AMetricOfAPartThatCountsNothingAddsNothing) {
+  const auto forms = forms_of("[0, 1]");
+  const auto target = at::tensor(std::vector<int64_t>{4, kIgnoredClass, 5, kIgnoredClass}).view({2, 2});
+  const auto nan = at::full({}, NAN);
+  const auto sums = metric_sums(forms, {nan, nan, at::full({}, 0.5)}, target, 2);
+  EXPECT_EQ(counted_by(forms[0], target).item<int64_t>(), 2);
+  EXPECT_EQ(sums.at(0).counted.item<int64_t>(), 0);
+  EXPECT_EQ(sums.at(0).sum.item<double>(), 0);
+  EXPECT_FALSE(sums.at(1).counted.defined());
+  EXPECT_EQ(sums.at(1).sum.item<double>(), 1);
+  EXPECT_EQ(sums.at(1).count, 2);
+}
+
+TEST(ResultForms, WhatNoToolWritesIsDamage) {
+  for (const auto* over : {"[0,0,0,0]", "[-1]", "[2]", "[\"samples\"]", "[0.5]", "{\"loss\":0}"})
+    EXPECT_THAT(error_of([&] { forms_of(over); }), HasSubstr("damaged: in extra/ddprun.json, over")) << over;
 }
 
 TEST(SizeFunctions, AreThoseOfPython) {

@@ -206,6 +206,46 @@ TEST(Muon, LeavesEverythingWhereAStepOverflowed) {
   }
 }
 
+// Five matrices of 2 x 2^20 numbers: two stacks of two, and the last one alone.
+TEST(Muon, ItsPartsAreStacksOfAboutFourMillionNumbers) {
+  const auto parameters =
+      named(random({{2, 1 << 20}, {2, 1 << 20}, {3}, {2, 1 << 20}, {1 << 20, 2}, {2, 1 << 20}, {2, 1 << 20}}));
+  const auto parts = started({}, parameters)->step_parts();
+  std::vector<std::vector<std::string>> names;
+  for (const auto& part : parts) names.push_back(part.parameters);
+  EXPECT_EQ(names, (std::vector<std::vector<std::string>>{{"w0", "w1"}, {"w3", "w5"}, {"w4"}, {"w6"}, {"w2"}}));
+  EXPECT_EQ(parts[4].cost, 3);
+  EXPECT_GT(parts[0].cost, 4 << 20);
+  EXPECT_EQ(parts[0].cost, 2 * parts[3].cost);
+}
+
+TEST(Muon, AMatrixCostsMoreTheLongerItsShortSide) {
+  const auto parts = started({}, named(random({{64, 64}, {2, 2048}})))->step_parts();
+  EXPECT_GT(parts[0].cost, 2 * parts[1].cost);
+}
+
+// Whatever other matrices there are, and whether those are trained.
+TEST(Muon, AStackHasTheSameBitsInAnyCompany) {
+  const auto parameters = named(random({{33, 70}, {33, 70}, {20, 9}, {33, 70}, {20, 9}, {5}}));
+  const auto optimizer = started({}, parameters);
+  for (const auto& part : optimizer->step_parts()) {
+    const auto whole = copies(parameters), alone = copies(parameters);
+    const auto one = started({}, alone), all = started({}, whole);
+    for (int64_t step = 0; step < 3; ++step) {
+      set_gradients(whole, step);
+      all->step();
+      set_gradients(alone, step);
+      for (const auto& [name, value] : alone)
+        if (std::ranges::count(part.parameters, name) == 0) value.mutable_grad().reset();
+      one->step();
+    }
+    for (size_t i = 0; i < alone.size(); ++i) {
+      if (std::ranges::count(part.parameters, alone[i].name) == 0) continue;
+      EXPECT_TRUE(torch::equal(whole[i].value, alone[i].value)) << alone[i].name;
+    }
+  }
+}
+
 TEST(Muon, PassesTheChecksOfAllOptimizers) {
   const std::vector<check::Settings> settings = {
       {},

@@ -86,6 +86,22 @@ refusals() {
     fail "--help does not help"
 }
 
+# Where there is next to nothing, it says what to install; and CTest says why a plugin's test is not there.
+tells_what_is_missing() {
+  local bin="$scratch/bin" tool
+  mkdir -p "$bin"
+  for tool in bash cat chmod dirname mkdir mktemp mv readlink rm sed tr; do ln -s "$(type -P "$tool")" "$bin/$tool"; done
+  env -i HOME="$scratch" PATH="$bin" "$prefix/bin/ddprun-new-plugin" model bare "$scratch/bare" >"$scratch/told" ||
+    fail "it needs more than $(ls "$bin")"
+  grep -q 'no cmake here: pip install cmake ninja' "$scratch/told" || fail "no word of cmake: $(<"$scratch/told")"
+  grep -q 'no C++ compiler here: apt install g++' "$scratch/told" || fail "no word of g++: $(<"$scratch/told")"
+  alone cmake -S "$scratch/bare" -B "$scratch/bare/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON >"$scratch/told" 2>&1 || fail "without GoogleTest: $(<"$scratch/told")"
+  grep -q 'apt install libgtest-dev' "$scratch/told" || fail "no word of GoogleTest: $(<"$scratch/told")"
+  alone ctest --test-dir "$scratch/bare/build" >"$scratch/told" 2>&1 || true
+  grep -q 'model.bare_needs_GoogleTest.*(Disabled)' "$scratch/told" || fail "ctest: $(<"$scratch/told")"
+}
+
 # A fresh checkout, where nothing is built, knows its own plugins' names too.
 refuses_before_the_first_build() {
   local output
@@ -105,6 +121,7 @@ refuses_before_the_first_build() {
   fail "cmake --install: $(<"$scratch/install.log")"
 refusals
 refuses_before_the_first_build
+tells_what_is_missing
 scaffold "$prefix/bin/ddprun-new-plugin" model 0.8
 if [[ ${DDPRUN_NIGHTLY:-} == 1 ]]; then
   for kind in dataset logger objective callback; do scaffold "$prefix/bin/ddprun-new-plugin" "$kind" 0.8; done

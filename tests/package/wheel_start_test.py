@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "sdk/python/ddprun"
 PROGRAM = """#!/bin/sh
@@ -77,6 +78,43 @@ class WheelStart(unittest.TestCase):
             self.expect_refusal(
                 "made for torch 2.11", f"{self.site}/torch is torch {other}", "pip install 'torch==2.11.*'", sys.executable
             )
+
+    def test_its_one_line_also_mends_what_is_made_for_torch(self):
+        self.write("torch/version.py", "__version__ = '2.14.0'\n")
+        self.write("torchvision/__init__.py")
+        self.expect_refusal("pip install 'torch==2.11.*' torchvision\n")
+        self.write("torchaudio/__init__.py")
+        self.expect_refusal("pip install 'torch==2.11.*' torchvision torchaudio\n")
+
+    def test_pip_finds_versions_that_fit_for_that_line(self):
+        """With packages that are nothing but their requirements, as on PyPI: torchvision names its torch."""
+        index = self.site.parent / "index"
+        index.mkdir()
+        for version, torch in (("0.26.0", "2.11.0"), ("0.29.0", "2.14.0")):
+            self.make_wheel(index, "torch", torch)
+            self.make_wheel(index, "torchvision", version, f"torch=={torch}")
+        venv = self.site.parent / "venv"
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        pip = [venv / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--find-links", index]
+        for words in (["torchvision"], ["torch==2.11.*", "torchvision"]):
+            subprocess.run([*pip, *words], check=True)
+        listed = subprocess.run([venv / "bin/python", "-m", "pip", "freeze"], check=True, capture_output=True, text=True).stdout
+        self.assertIn("torch==2.11.0", listed)
+        self.assertIn("torchvision==0.26.0", listed)
+
+    def make_wheel(self, folder, name, version, requires=""):
+        info = f"{name}-{version}.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" + (f"Requires-Dist: {requires}\n" if requires else "")
+        with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{info}/METADATA", metadata)
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+    def test_export_model_refuses_another_torch_too(self):
+        self.write("torch/version.py", "__version__ = '2.14.0'\n")
+        done = self.start(code="from ddprun import _start; _start.export_model()")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("made for torch 2.11", done.stderr)
 
     def test_tells_that_there_is_no_torch(self):
         shutil.rmtree(self.site / "torch")

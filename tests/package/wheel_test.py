@@ -5,6 +5,7 @@ this build's torch, in an environment that has nothing else."""
 
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -65,7 +66,7 @@ class Wheel(unittest.TestCase):
 
     def test_is_for_any_python_and_linux_and_for_the_torch_of_the_build(self):
         torch = re.search(r"^__version__ = '(\d+\.\d+)", (TORCH / "version.py").read_text(), re.MULTILINE)[1]
-        name = rf"^ddprun-[0-9.]+\+torch{re.escape(torch)}-py3-none-manylinux_2_\d+_x86_64\.whl$"
+        name = rf"^ddprun-[0-9.]+\+torch{re.escape(torch)}-py3-none-manylinux_2_\d+_{platform.machine()}\.whl$"
         self.assertRegex(self.wheel.name, name)
         self.assertLess(self.wheel.stat().st_size, MOST_BYTES)
         metadata = self.text(r"ddprun-.*dist-info/METADATA")
@@ -118,6 +119,7 @@ class Wheel(unittest.TestCase):
         self.assertTrue(run("bash", completion, "experiments/digits.yaml", "optimizer.l", folder=WORK).startswith("optimizer.lr="))
         for tool in ("convert", "convert-weights", "export-model", "follow", "sweep"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=WORK))
+        self.assertIn("usage: ddprun-follow", run("/usr/bin/python3", commands / "ddprun-follow", "--help", folder=WORK))
 
     def builds(self, commands):
         run(commands / "ddprun-new-plugin", "optimizer", "my_own", folder=WORK)

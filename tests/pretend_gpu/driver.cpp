@@ -90,6 +90,11 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
   return known(device);
 }
 
+CUresult cuDeviceGetPCIBusId(char* bus, int size, CUdevice device) {
+  std::snprintf(bus, static_cast<size_t>(size), "0000:%02X:00.0", device + 1);
+  return known(device);
+}
+
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   return static_cast<CUresult>(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
 }

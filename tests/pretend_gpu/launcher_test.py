@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import unittest
 
@@ -44,6 +45,24 @@ class Launcher(CommandTest):
             running = self.start_program(RUN, DDPRUN, *QUICK, env={"PRETEND_LIBRARIES": LIBRARIES, f"PRETEND_{name}": value})
             self.assertNotEqual(running.wait(SECONDS), 0, running.text())
             self.assertIn(told, running.err())
+
+    def test_workers_are_bound_to_the_cores_next_to_their_gpus(self):
+        """In a mount namespace of the test's own, where the kernel's list of a GPU's neighbours is the test's."""
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+            self.skipTest("needs two cores, and to be root")
+        gpu = "/sys/bus/pci/devices/0000:02:00.0"  # with its class, which Gloo reads
+        script = (f"mount -t tmpfs none {pathlib.Path(gpu).parent} && mkdir {gpu} && echo {cores[1]},9999 >{gpu}/local_cpulist"
+                  f" && echo 0x030200 >{gpu}/class")  # fmt: skip
+        for words, bound in (("", f", bound to the cores next to its GPU: {cores[1]}"), (" launch.bind=off", "")):
+            run = self.folder / f"run{len(words)}"
+            command = " ".join([str(RUN), str(DDPRUN), *QUICK, "launch.workers=2", f"run.dir={run}"]) + words
+            bare = self.start_program("unshare", "--mount", "sh", "-c", f"{script} && exec {command}",
+                                      env={"PRETEND_LIBRARIES": LIBRARIES, "PRETEND_GPUS": "2"})  # fmt: skip
+            self.assertEqual(bare.wait(SECONDS), 0, bare.text())
+            firsts = [(run / f"logs/rank_{rank}.log").read_text().splitlines()[0] for rank in (0, 1)]
+            self.assertRegex(firsts[0], r", process \d+$")
+            self.assertRegex(firsts[1], rf", process \d+{bound}$")
 
     def test_another_torch_is_refused_by_name(self):
         python = self.folder / "python3"

@@ -8,6 +8,10 @@ from on_gpus import DIGITS, PretendGpuTest
 
 WORDS = [*DIGITS, "model=convnet", "trainer.max_steps=2", "launch.device=cuda", "trainer.log_every=1"]
 MANY = ["trainer.global_batch=600", "trainer.eval_batch=8"]
+# Five million numbers, whose state AdamW needs 38 MB for.
+MANY_WEIGHTS = ["experiments/text.yaml", "optimizer=adamw", "model.layers=6", "model.width=256", "model.heads=4", "dataset.context=16",
+                "trainer.global_batch=4", "trainer.max_steps=3", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "~schedule",
+                "~early_stopping", "launch.device=cuda", "launch.workers=2", "launch.threads=1"]  # fmt: skip
 
 
 class OutOfMemory(PretendGpuTest):
@@ -29,6 +33,13 @@ class OutOfMemory(PretendGpuTest):
         samples = re.search(r"auto found (\d+) samples of a worker's 600", found.out() + found.err())[1]
         self.on_a_gpu_of(2048, *MANY, f"trainer.micro_batch={samples}", "run.dir=named")
         self.assertEqual(self.kept("found"), self.kept("named"))
+
+    def test_workers_that_share_the_optimizer_train_where_it_did_not_fit(self):
+        memory = {"PRETEND_MEMORY_MIB": "96"}
+        told = self.on_gpus(*MANY_WEIGHTS, "run.dir=whole", env=memory, code=1).err()
+        self.assertRegex(told, r"out of memory in step \d: CUDA out of memory")
+        self.assertIn("trainer.shard_optimizer=true (the same results; ", told)
+        self.on_gpus(*MANY_WEIGHTS, "run.dir=shared", "trainer.shard_optimizer=true", env=memory)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ What is compared has its numbers from the same kernels on both, so a difference 
 NCCL. Hence no dropout, whose numbers each device draws from its own generator, one memory format for both, and learning rates that are powers of
 two: on a GPU they are tensors of float32. Half precision, whose kernels differ, is compared with its own steps without graphs."""
 
+import argparse
 import json
 import os
 import signal
@@ -15,10 +16,22 @@ from on_gpus import DIGITS, SECONDS, PretendGpuTest
 from torch import nn
 
 from command import NIGHTLY, all_rows, nightly
-from eager import Training
+from eager import OwnTraining, Training
+from export_model.__main__ import write_network
 
 ONE_EPOCH = [*(word for word in DIGITS if not word.startswith("trainer.max_epochs")), "trainer.max_epochs=1", "dataset.train_size=1250"]
 BATCH_NORM = [*ONE_EPOCH, "model=convnet_bn"]
+
+
+class Speaks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Sequential(nn.Embedding(20, 16), nn.GELU(), nn.Linear(16, 20))
+
+    def forward(self, symbols, labels=None):
+        logits = self.body(symbols)
+        return logits if labels is None else nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
 class SameBits(PretendGpuTest):
@@ -31,9 +44,9 @@ class SameBits(PretendGpuTest):
             self.assertEqual(self.kept("cpu", name), self.kept("gpu", name))
         self.assert_replayed("gpu")
 
-    def test_mlp_with_all_that_surrounds_a_step(self):
+    def test_mlp_with_all_that_surrounds_a_step_and_gpus_that_share_the_optimizer(self):
         self.assert_same_bits(*DIGITS, "model=mlp", "optimizer=adamw", f"optimizer.lr={2**-10}", "trainer.clip_norm=0.5", "trainer.micro_batch=16",
-                              "trainer.ema_decay=0.9", workers=2, files=("model", "ema"), schedule="lazy")
+                              "trainer.ema_decay=0.9", workers=2, files=("model", "ema"), schedule="lazy", on_gpu=["trainer.shard_optimizer=true"])
 
     def test_mixed_samples_an_unfrozen_layer_a_callback_that_reads_and_an_optimizer_that_is_not_fused(self):
         """Muon's iterations are in bf16 on GPUs, unless it is told otherwise."""
@@ -55,6 +68,7 @@ class SameBits(PretendGpuTest):
             run = f"{device}{workers}{graph}"
             self.on_gpus(*ONE_EPOCH, "trainer.max_steps=18", "trainer.shards=4", "trainer.ema_decay=0.9", "trainer.clip_norm=0.5", *words,
                          f"launch.workers={workers}", f"launch.device={device}", f"trainer.cuda_graph={graph}", f"run.dir={run}",
+                         f"trainer.shard_optimizer={str(workers > 2).lower()}",
                          env={"PRETEND_SCHEDULE": "lazy"})
             if (device, graph) == ("cuda", "on"):
                 self.assert_replayed(run)
@@ -99,6 +113,18 @@ class SameBits(PretendGpuTest):
         training.experiment()
         self.assert_same_bits("net.yaml", "launch.threads=1", "trainer.memory_format=channels_first")
 
+    def test_exported_network_that_computes_its_loss(self):
+        """Of labels, of which each batch has another number that counts."""
+        words = ["12:int64:20", "labels=12:int64:20"]
+        network = Speaks()
+        settings = dict.fromkeys(("output", "target", "prediction", "weights"))
+        write_network(network, argparse.Namespace(source="a test", loss=True, inputs=words, out=self.folder / "net.pt2", **settings))
+        training = OwnTraining(network, words, "symbols", self.folder, "labels")
+        for number, row in enumerate(training.target):
+            row[1 + number % 11 :] = -100
+        training.experiment()
+        self.assert_same_bits("net.yaml", "launch.threads=1", workers=2, schedule="lazy")
+
     def test_killed_at_a_replay_it_resumes_with_the_same_bits(self):
         words = [*BATCH_NORM, "launch.workers=2", "checkpoint.every=8st", "launch.device=cuda"]
         self.on_gpus(*words, "run.dir=whole")
@@ -107,15 +133,17 @@ class SameBits(PretendGpuTest):
         self.assertEqual(killed.wait(SECONDS), 128 + signal.SIGKILL, killed.text())
         self.assertIn("rank 1 failed first: killed by SIGKILL", killed.err())
         self.assert_nothing_left()
-        resumed = self.on_gpus("resume", "cut")
+        resumed = self.on_gpus("resume", "cut", "trainer.shard_optimizer=true")
         self.assertRegex(resumed.out(), r"resumed at step (8|16)\n")  # the last save may have been under way
         self.assertEqual(self.kept("whole"), self.kept("cut"))
 
     def test_half_precision_with_its_scaler_a_profile_and_histograms_has_the_bits_of_steps_without_graphs(self):
-        """What is profiled or drawn is computed operator by operator, between replayed steps. The first scale overflows."""
+        """What is profiled or drawn is computed operator by operator, between replayed steps; the two GPUs share the optimizer, and draw the
+        gradients of all. The first scale overflows."""
         for precision in ("fp16", "bf16") if NIGHTLY else ("fp16",):
-            words = [*ONE_EPOCH, "model=mlp", "launch.device=cuda", f"trainer.precision={precision}", f"trainer.loss_scale={2.0**28}"]
-            self.on_gpus(*words, f"run.dir={precision}", "+profile={steps: 15..16}", "+histograms={every: 5st}")
+            words = [*ONE_EPOCH, "model=mlp", "launch.device=cuda", "launch.workers=2", f"trainer.precision={precision}",
+                     f"trainer.loss_scale={2.0**28}", "trainer.clip_norm=0.5"]  # fmt: skip
+            self.on_gpus(*words, f"run.dir={precision}", "+profile={steps: 15..16}", "+histograms={every: 5st}", "trainer.shard_optimizer=true")
             self.on_gpus(*words, f"run.dir={precision}_plain", "trainer.cuda_graph=off")
             self.assert_replayed(precision)
             self.assertEqual(self.kept(precision), self.kept(f"{precision}_plain"))

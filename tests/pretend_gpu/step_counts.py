@@ -73,12 +73,12 @@ def write_gpt2(folder):
 
 
 def training(words, graph, folder):
-    """Returns the counts of a step of ddprun."""
+    """Returns the counts of a step of ddprun. Without threads that read ahead: how much page-locked memory these use depends on how far they get."""
     folder.mkdir()
     if words[0] == "gpt2.yaml":
         write_gpt2(folder)
-    return of_a_step(lambda steps: [DDPRUN, *words, *QUIET, f"trainer.cuda_graph={graph}", f"trainer.max_steps={steps}",
-                                    f"run.dir={folder / str(steps)}"], folder)  # fmt: skip
+    return of_a_step(lambda steps: [DDPRUN, *words, *QUIET, "trainer.prefetch_threads=0", f"trainer.cuda_graph={graph}",
+                                    f"trainer.max_steps={steps}", f"run.dir={folder / str(steps)}"], folder)  # fmt: skip
 
 
 def summed(counts, kind, name=None):

@@ -6,13 +6,13 @@ import json
 import math
 import os
 import pathlib
+import pickle
 import re
 import shutil
 import socket
 import struct
 import sys
 import tempfile
-import types
 import unittest
 import unittest.mock
 
@@ -21,9 +21,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python
 import ddprun  # noqa: E402
 from ddprun import Run, UserError  # noqa: E402
 from ddprun.config import flat, read_config  # noqa: E402
-from ddprun.curves import training_clock  # noqa: E402
+from ddprun.curves import best_of, goal_of, training_clock  # noqa: E402
 from ddprun.rows import read_lines, standing_rows  # noqa: E402
-from ddprun.training import find_run, override_text  # noqa: E402
+from ddprun.overrides import override_text  # noqa: E402
+from ddprun.training import told_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -225,6 +226,22 @@ class Folder(FolderTest):
         self.write("summary.json", json.dumps({"status": "completed", "attempt": 1}))
         self.assertEqual(run.status, "completed")
 
+    def test_a_summary_that_says_nothing_is_told(self):
+        run = self.make()
+        for text in ("{", "[]", '{"status": "good"}', '{"steps": 3}'):
+            self.write("summary.json", text)
+            self.assertEqual(run.status, "unreadable")
+            with self.assertRaisesRegex(UserError, "summary.json: expected an object with the status of a run; is it damaged?"):
+                run.summary
+
+    def test_the_run_that_was_started_is_the_one_that_the_program_has_named(self):
+        run = self.make()
+        self.assertIsNone(told_run(self.folder / "told"))
+        self.assertEqual(told_run(self.write("told", f"{self.folder}\n")).path, run.path)
+        self.assertIsNone(told_run(self.write("told", f"{self.folder}/gone\n")))
+        self.write("kept_elsewhere.txt", "node1:/scratch/run\n")
+        self.assertEqual(told_run(self.write("told", f"{self.folder}\n")).status, "elsewhere")
+
     def test_an_attempt_that_was_refused_leaves_the_run_as_it_was(self):
         run = self.make()
         self.write("environment.json", json.dumps({"attempt": 0}))
@@ -311,7 +328,9 @@ class Folder(FolderTest):
                     self.assertNotIn("hunter2", str(caught.exception))
         found = ddprun.runs(self.folder)
         self.assertEqual(len(found), 44)
-        self.assertEqual({run.path.name for run in found if run.status != "unreadable"}, {"metrics.jsonl", "tables.jsonl"})
+        readable = {(run.path.parent.name, run.path.name) for run in found if run.status != "unreadable"}
+        self.assertEqual({name for _, name in readable}, {"metrics.jsonl", "tables.jsonl"})
+        self.assertEqual({kind for kind, name in readable if name == "metrics.jsonl"}, {"hole"})
         self.assertNotIn("hunter2", repr(found) + found._repr_html_())
 
     def test_a_terminal_obeys_nothing_of_a_run(self):
@@ -320,17 +339,23 @@ class Folder(FolderTest):
         self.write(f"{name}/config.yaml", "name: x\n")
         self.write(f"{name}/summary.json", json.dumps({"status": "\x1b]0;me\x07", "attempt": 0}))
         [run] = found = ddprun.runs(self.folder)
-        self.assertEqual(repr(run), f'<ddprun.Run "{self.folder}/?[2J?8m?": ?]0;me?>')
-        self.assertEqual(repr(found).splitlines()[1], "?[2J?8m?: ?]0;me?")
+        self.assertEqual(repr(run), f'<ddprun.Run "{self.folder}/?[2J?8m?": unreadable>')
+        self.assertEqual(repr(found).splitlines()[1], "?[2J?8m?: unreadable")
         self.assert_refused("?[2J?8m? has no checkpoint", run.weights)
         self.assertEqual(str(ddprun.Failed(1, ["a\x1b[2J", "b"], run)).splitlines()[1:], ["a?[2J", "b"])
 
+    def test_errors_reach_other_processes_whole(self):
+        for error in (ddprun.UserError("x"), ddprun.Failed(2, ["a", "b"], None), ddprun.Interrupted(130, None)):
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again), vars(again)), (type(error), str(error), vars(error)))
+
     def test_what_is_nested_without_end_is_broken_and_no_more(self):
         deep, run = "[" * 100_000 + "]" * 100_000, self.make()
-        for name in ("summary.json", "environment.json"):
-            self.write(name, deep)
+        self.write("environment.json", deep)
         self.write("metrics.jsonl", f'{{"deep": {deep}}}\n{{"split": "val", "step": 1, "loss": 2}}\n')
         self.assertEqual((run.summary, run.version, [row["loss"] for row in run.rows()]), ({}, "", [2]))
+        self.write("summary.json", deep)
+        self.assertEqual(run.status, "unreadable")
         (self.folder / "checkpoints/step_00000001").mkdir(parents=True)
         self.write("checkpoints/step_00000001/manifest.json", "{}")
         header = f'{{"w": {deep}}}'.encode()
@@ -350,26 +375,30 @@ class Folder(FolderTest):
         self.assertEqual(found._repr_html_().count("interrupted"), 3)
 
 
+class Best(unittest.TestCase):
+    def test_is_of_what_the_experiment_follows(self):
+        for config, goal in (
+            ({}, ("val/accuracy", True)), ({"objective": "mse"}, ("val/loss", False)), ({"objective": {"name": "l1"}}, ("val/loss", False)),
+            ({"checkpoint": {"monitor": "val/perplexity"}}, ("val/perplexity", False)),
+            ({"checkpoint": {"monitor": "val/loss", "mode": "max"}}, ("val/loss", True)), ({"checkpoint": None}, ("val/accuracy", True)),
+        ):  # fmt: skip
+            self.assertEqual(goal_of(config), goal)
+
+    def test_of_equal_values_is_that_with_the_lower_loss_then_the_earlier_one(self):
+        rows = [row(0, step, "val", accuracy=accuracy, loss=loss)
+                for step, accuracy, loss in ((1, 0.5, 1), (2, 0.9, 3), (3, 0.9, 2), (4, 0.9, 2), (5, None, 0))]  # fmt: skip
+        rows.append(row(0, 6, "train", accuracy=1, loss=0))
+        self.assertEqual(list(best_of(rows, "val/accuracy", True).items()), [("val/accuracy", 0.9), ("val/loss", 2)])
+        self.assertEqual(best_of(rows, "val/accuracy", False)["val/loss"], 1)
+        self.assertEqual(best_of(rows, "val/f1", True), {})
+
+
 class Clocks(FolderTest):
     def test_a_clock_that_is_set_back_orders_no_rows(self):
         rows = [row(0, step, time=time) for step, time in ((1, 100), (2, 110), (3, 50), (4, 65))]
         rows += [row(1, 5, time=20), row(1, 6, time=21)]
         clock = training_clock(rows)
         self.assertEqual([clock[id(one)] for one in rows], [0, 10, 10, 25, 25, 26])
-
-    def test_nor_does_it_tell_which_run_was_started(self):
-        before = os.getcwd()
-        os.chdir(self.folder)
-        self.addCleanup(os.chdir, before)
-        for name in ("new", "old"):
-            (self.folder / "outputs/x" / name).mkdir(parents=True)
-            self.write(f"outputs/x/{name}/config.yaml", "name: x\n")
-            self.write(f"outputs/x/{name}/.lock", f"process 7 on {socket.gethostname()}")
-        os.utime("outputs/x/new/.lock", (1, 1))
-        child = types.SimpleNamespace(
-            process=types.SimpleNamespace(pid=7), folders=[], others={pathlib.Path("outputs/x/old")}
-        )
-        self.assertEqual(find_run(child, []).path.name, "new")
 
 
 class Words(unittest.TestCase):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The Python package on real runs: what it reads is what the program wrote; one that fails or is stopped is told."""
 
+import fcntl
 import io
 import json
 import os
@@ -16,6 +17,7 @@ sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
 
 from browser import report_in  # noqa: E402
 from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, summary  # noqa: E402
+import torch  # noqa: E402
 from safetensors.numpy import load_file as load_numpy  # noqa: E402
 from safetensors.torch import load_file as load_torch  # noqa: E402
 
@@ -42,9 +44,12 @@ class PythonTest(CommandTest):
         self.addCleanup(changes.stop)
 
     def train(self, *words, **settings):
+        return self.quietly(ddprun.train, *words, **settings)
+
+    def quietly(self, call, *arguments, **settings):
         with unittest.mock.patch("sys.stdout", io.StringIO()) as output:
             try:
-                return ddprun.train(*words, **settings)
+                return call(*arguments, **settings)
             finally:
                 self.output = output.getvalue()
 
@@ -56,7 +61,7 @@ class AWholeRun(PythonTest):
         self.assertIn("Training Summary", self.output)
         self.assertEqual(self.run_.path, (self.folder / "outputs/digits/latest").resolve())
         self.assertEqual((self.run_.config["model"]["dropout"], self.run_.config["seed"]), (0.25, 7))
-        for claim in (self.measured, self.predicted, self.learned, self.listed, self.shown):
+        for claim in (self.measured, self.predicted, self.learned, self.exported, self.foretold, self.listed, self.shown):
             with self.subTest(claim.__name__):
                 claim(self.run_)
 
@@ -69,6 +74,11 @@ class AWholeRun(PythonTest):
         self.assertEqual({row["split"] for row in run.metrics("system")}, {"system"})
         steps, values = run.curve("val/loss", x="epoch")
         self.assertEqual((steps, values), ([1, 2], [row["loss"] for row in rows]))
+        self.assertEqual(run.history("val/loss"), values)
+        accuracies = run.history("val/accuracy")
+        self.assertEqual(run.summary["history"], {"step": [10, 20], "val/accuracy": accuracies})
+        self.assertEqual(list(run.best.items())[0], ("val/accuracy", max(accuracies)))
+        self.assertIn("test/accuracy", run.best)
         with self.assertRaisesRegex(ddprun.UserError, "did you mean val?"):
             run.metrics("vla")
 
@@ -97,6 +107,28 @@ class AWholeRun(PythonTest):
                 run.weights()
         with self.assertRaisesRegex(ddprun.UserError, "no checkpoint step 11; there are: step 10, 20"):
             run.weights(11)
+
+    def exported(self, run):
+        file = self.quietly(run.export, self.folder / "best.pt", "best")
+        self.assertEqual(file, self.folder / "best.pt")
+        self.assertIn("best.pt: 8 tensors of step_", self.output)
+        mine, theirs = torch.load(file, weights_only=True), run.weights("best")
+        self.assertTrue(mine.keys() == theirs.keys() and all(mine[key].equal(theirs[key]) for key in theirs))
+        with self.assertRaisesRegex(ddprun.UserError, "best.pt exists already"):
+            run.export(file)
+        self.quietly(run.export, file, 10, force=True)
+        self.assertIn("of step_00000010", self.output)
+        with self.assertRaisesRegex(ddprun.UserError, "--raw is for files that hold the network"):
+            run.export("new.pt", raw=True)
+
+    def foretold(self, run):
+        rows = self.quietly(run.predict, "val", checkpoint="last", out="p.csv")
+        correct = sum(row["truth"] == row["guess"] for row in rows)
+        self.assertEqual(correct / len(rows), run.history("val/accuracy")[-1])
+        self.assertIn(f"{correct} of 150 correct", self.output)
+        self.assertEqual(len((self.folder / "p.csv").read_text().splitlines()), 1 + len(rows))
+        with self.assertRaisesRegex(ddprun.UserError, "^--input nowhere.png: matches no file"):
+            run.predict(input="nowhere.png")
 
     def listed(self, run):
         listed = json.loads(self.ddprun("list", "--json").out())
@@ -137,6 +169,49 @@ class ARunThatFails(PythonTest):
         with unittest.mock.patch.dict(os.environ, DDPRUN_PROGRAM="nowhere/ddprun"):
             with self.assertRaisesRegex(ddprun.UserError, "DDPRUN_PROGRAM=nowhere/ddprun: there is no such program"):
                 ddprun.train("experiments/digits.yaml")
+
+
+class AnAttemptThatWasRefused(PythonTest):
+    def test_leaves_the_run_as_it_was_for_python_and_for_the_list(self):
+        done = self.train(*SMALL, trainer__max_steps=1, run__dir="here")
+        refused = self.ddprun("resume", "here", "model.hidden=99", code=2)
+        self.assertIn("model.hidden", refused.err())
+        self.assertEqual(done.status, "completed")
+        self.assertEqual(done.summary["steps"], 1)
+        [listed] = json.loads(self.ddprun("list", ".", "--json").out())
+        self.assertEqual(listed["status"], "completed")
+
+
+class Status(PythonTest):
+    def make(self, name, **files):
+        (self.folder / name / "logs").mkdir(parents=True)
+        for file, text in {"config.yaml": "name: x\n", **files}.items():
+            (self.folder / name / file).write_text(text if isinstance(text, str) else json.dumps(text))
+
+    def test_is_one_word_in_python_and_in_the_list(self):
+        done, stopped = {"status": "completed", "attempt": 0}, {"status": "preempted", "attempt": 1}
+        second = {".attempts": "2\n", "environment.json": {"attempt": 1}}
+        self.make("done", **{"summary.json": done})
+        self.make("stopped", **{"summary.json": stopped}, **second)
+        self.make("refused", **{"summary.json": done, ".attempts": "2\n", "environment.json": {"attempt": 0}})
+        self.make("killed", **{"summary.json": done}, **second)
+        self.make("uncounted", **{"summary.json": {"status": "stopped_early"}, ".attempts": "7\n"})
+        self.make("copied", **{"summary.json": stopped})
+        self.make("torn", **{"summary.json": '{"status": "comp'})
+        self.make("foreign", **{"summary.json": {"status": "stopped"}})
+        self.make("other_node", **{"kept_elsewhere.txt": "node1:/scratch/run\n"})
+        self.make("nothing")
+        (self.folder / "piped/logs").mkdir(parents=True)
+        (self.folder / "piped/config.yaml").write_text("name: x\n")
+        os.mkfifo(self.folder / "piped/metrics.jsonl")
+        self.make("held", **{"summary.json": done, ".lock": ""})
+        with open(self.folder / "held/.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            listed = {run["run"]: run["status"] for run in json.loads(self.ddprun("list", ".", "--json").out())}
+            found = ddprun.runs(self.folder)
+            self.assertEqual(dict(zip(found.labels(), (run.status for run in found))), listed)
+        self.assertEqual(set(listed.values()),
+                         {"completed", "preempted", "stopped_early", "interrupted", "unreadable", "elsewhere"})  # fmt: skip
 
 
 class ARunUnderWay(PythonTest):

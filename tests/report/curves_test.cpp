@@ -54,6 +54,17 @@ TEST_F(CurveFiles, AreOneForEachMetricOfASplit) {
   EXPECT_TRUE(problems_.empty());
 }
 
+TEST_F(CurveFiles, AreOfTheEpochsWhereTheseAreMoreThanTheRowsOfTraining) {
+  const auto few =
+      read_text(row(0, "epoch", 10, 3) + row(0, "epoch", 20, 2) + row(0, "train", 25, 9) + row(0, "epoch", 30, 1));
+  EXPECT_EQ(losses(few, "train"), (Losses{{10, 3}, {20, 2}, {30, 1}}));
+  EXPECT_EQ(losses(few, "epoch"), Losses());
+  const auto many = read_text(row(0, "train", 5, 9) + row(0, "train", 10, 8) + row(0, "epoch", 10, 3));
+  EXPECT_EQ(losses(many, "train"), (Losses{{5, 9}, {10, 8}}));
+  const auto none = read_text(row(0, "epoch", 10, 3) + row(0, "val", 10, 4));
+  EXPECT_EQ(losses(none, "train"), (Losses{{10, 3}}));
+}
+
 TEST_F(CurveFiles, DropWhatALaterAttemptTookBack) {
   const auto curves =
       read_text(row(0, "train", 10, 1) + row(0, "val", 10, 1) + row(0, "train", 20, 2) + row(0, "train", 30, 3) +

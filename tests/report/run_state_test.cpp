@@ -74,7 +74,7 @@ TEST_F(RunStates, TellTheEndOfARunWhoseWorkersDidNot) {
         "\n"
         R"({"time":5,"split":"val","epoch":2,"step":15,"samples":960,"loss":0.6,"accuracy":0.9})"
         "\n");
-  const auto end = recorded_end(run);
+  const auto [end, history] = recorded_end(run);
   EXPECT_EQ(end.status, "interrupted");
   EXPECT_EQ(end.steps, 15);
   EXPECT_EQ(end.epochs, 1.5);
@@ -86,6 +86,20 @@ TEST_F(RunStates, TellTheEndOfARunWhoseWorkersDidNot) {
   EXPECT_EQ(end.best, best);
   EXPECT_EQ(end.metrics.front(), std::pair(std::string("train/loss"), 0.7));
   EXPECT_EQ(end.metrics.size(), 3U);
+  EXPECT_EQ(history.metric, "val/loss");
+  EXPECT_EQ(history.values, (std::vector<std::pair<int64_t, double>>{{10, 0.5}, {15, 0.6}}));
+}
+
+TEST_F(RunStates, LeaveOutOfTheHistoryWhatALaterAttemptMeasuredAgain) {
+  const auto run = make_run("run", "name: toy\ncheckpoint: {monitor: val/loss}\n");
+  write("run/metrics.jsonl", R"({"attempt":0,"split":"val","step":10,"loss":3}
+{"attempt":0,"split":"val","step":20,"loss":2}
+{"attempt":0,"split":"val","step":30,"loss":1}
+{"attempt":1,"split":"train","step":12,"loss":3}
+{"attempt":1,"split":"val","step":25,"loss":1.5}
+)");
+  const auto history = recorded_end(run).history;
+  EXPECT_EQ(history.values, (std::vector<std::pair<int64_t, double>>{{10, 3}, {25, 1.5}}));
 }
 
 TEST_F(RunStates, TakeForBestWhatTheExperimentDoes) {

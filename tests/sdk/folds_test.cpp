@@ -51,6 +51,34 @@ TEST(Folds, AreNotMoreThanTheSamples) {
   for (const int64_t count : {0, 1, 4}) EXPECT_THROW(assign_folds(labels, count, 1), UserError) << count;
 }
 
+TEST(HeldOutSamples, AreOfEachClassItsShareAndExactlyAsManyAsAskedFor) {
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < 300; ++i) labels.push_back(i % 4);
+  const auto chosen = choose_evenly(labels, 30, 7, 1);
+  std::map<int64_t, int64_t> of_class;
+  for (size_t i = 0; i < labels.size(); ++i) of_class[labels[i]] += chosen[i] ? 1 : 0;
+  EXPECT_EQ(std::ranges::count(chosen, true), 30);
+  for (const auto& [label, count] : of_class) {
+    EXPECT_GE(count, 7) << label;
+    EXPECT_LE(count, 8) << label;
+  }
+  EXPECT_EQ(chosen, choose_evenly(labels, 30, 7, 1));
+  EXPECT_NE(chosen, choose_evenly(labels, 30, 8, 1));
+  EXPECT_NE(chosen, choose_evenly(labels, 30, 7, 2));
+}
+
+TEST(HeldOutSamples, LeaveOneOfEachClass) {
+  const std::vector<int64_t> labels{0, 0, 0, 1, 2, 2};
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto chosen = choose_evenly(labels, 5, seed, 1);
+    for (int64_t label = 0; label < 3; ++label) {
+      int64_t kept = 0;
+      for (size_t i = 0; i < labels.size(); ++i) kept += labels[i] == label && !chosen[i] ? 1 : 0;
+      EXPECT_GE(kept, 1) << "class " << label << ", seed " << seed;
+    }
+  }
+}
+
 std::string problems_of(const std::vector<std::pair<std::string, std::string>>& settings) {
   auto values = Value::map();
   for (const auto& [name, value] : settings) values.set(name, Value::scalar(value));

@@ -173,6 +173,14 @@ TEST(Options, NameTheItemOfAListThatDoesNotFit) {
                                               "m.yaml:2:9: m.one: expected list of float, found \"0.9\""));
 }
 
+TEST(Options, TakeANumberForAListWhoseFallbackIsOne) {
+  Options options(map_of({{"mean", plain("0.5")}, {"std", list_of({"1", "2"})}, {"scale", plain("x")}}), "m");
+  EXPECT_THAT(options.get<std::vector<double>>("mean", {0}, "h"), ElementsAre(0.5));
+  EXPECT_THAT(options.get<std::vector<double>>("std", {1}, "h"), ElementsAre(1, 2));
+  EXPECT_THAT(options.get<std::vector<double>>("scale", {1}, "h"), ElementsAre(1));
+  EXPECT_THAT(options.problems(), ElementsAre("m.yaml:3:9: m.scale: expected list of float, found \"x\""));
+}
+
 TEST(Options, RequireWhatHasNoDefault) {
   Options options(map_of({{"x", plain("3")}}), "m");
   EXPECT_EQ(options.require<int64_t>("x", "h"), 3);

@@ -48,6 +48,8 @@ TEST(Value, CopiesDeeply) {
 
 TEST(Value, DescribesWhatWasFound) {
   EXPECT_EQ(describe(Value()), "null");
+  EXPECT_EQ(describe(Value::scalar(std::string(79, 'x') + "\u00e9" + std::string(200, 'x'))),
+            "\"" + std::string(79, 'x') + "...\"");
   EXPECT_EQ(describe(Value::list()), "a list");
   EXPECT_EQ(describe(Value::map()), "a map");
   EXPECT_EQ(describe(Value::scalar("7")), "\"7\"");

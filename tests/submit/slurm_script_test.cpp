@@ -61,6 +61,20 @@ exit "$code"
 )"));
 }
 
+TEST(SlurmScript, RunsTheSitesLinesFirst) {
+  Experiment experiment;
+  experiment.name = "small";
+  experiment.resources.setup = {"module load CUDA", "export NCCL_SOCKET_IFNAME=hsn"};
+  EXPECT_THAT(slurm_script(experiment, {.program = "ddprun", .experiment = "small.yaml"}), EndsWith(R"SH(
+
+trap 'code=$?; echo "ddprun: resources.setup: failed with $code: $BASH_COMMAND" >&2; exit 1' ERR
+module load CUDA
+export NCCL_SOCKET_IFNAME=hsn
+trap - ERR
+srun ddprun small.yaml
+)SH"));
+}
+
 TEST(SlurmScript, CountsTheCpusOfAllWorkersOfANode) {
   auto experiment = testing::large();
   experiment.launch.workers = 2;

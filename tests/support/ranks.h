@@ -6,6 +6,8 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <sched.h>
+
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -19,6 +21,13 @@ namespace ddprun::testing {
 // a group in each thread that is a data race, and now and then a crash. Off, before anybody asks for it.
 inline const bool kFlightRecorderOff = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0 &&
                                        setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
+
+// A rank that is woken by a message does not interrupt its sender, which still holds the lock of Gloo's connection:
+// Gloo's own thread would ask for it again and again until the sender runs once more, half of the time of these tests.
+inline const bool kRanksDoNotInterruptEachOther = [] {
+  const sched_param none{};
+  return sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+}();
 
 // Runs `body` once for each rank, in a thread of its own, with a GPU of its own where `make_backend` is given; rethrows
 // the first rank's exception after all have ended.

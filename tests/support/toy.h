@@ -106,6 +106,8 @@ class ToySgd : public Optimizer {
     }
   }
 
+  std::vector<StepPart> step_parts() const override { return parts_by_parameter(); }
+
   OptimizerState state() const override { return momentum_; }
 
   void load_state(const OptimizerState& state) override {

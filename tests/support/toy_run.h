@@ -7,7 +7,7 @@
 #include "comm/replicate.h"
 #include "support/ranks.h"
 #include "support/toy.h"
-#include "train/checkpointer.h"
+#include "train/checkpoint_exchange.h"
 #include "train/trainer.h"
 
 #include <filesystem>
@@ -85,6 +85,7 @@ struct ToyResult {
   std::vector<PredictionTable> predicted;
   std::vector<HistogramTable> histograms;
   std::vector<RunEvent> events;
+  MetricHistory history;
   std::string graph_state;  // of rank 0, as replayed
   int64_t replayed = 0;     // steps
 };
@@ -160,6 +161,7 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
     }
     if (rank != 0) return;
     result.end = end;
+    result.history = trainer.state().history;
     result.graph_state = trainer.step().graphs().state();
     result.replayed = trainer.step().graphs().replayed();
   });

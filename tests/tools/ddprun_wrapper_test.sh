@@ -146,6 +146,23 @@ test_interrupted_build_leaves_nothing() {
   expect_calls "ninja" "after an interruption"
 }
 
+test_a_clone_of_another_kind_of_machine_is_refused() {
+  local status=0
+  echo other64 >"$clone/build/.machine"
+  touch -- "$clone/sdk/sdk.cpp"
+  : >"$calls"
+  for tool in ddprun build setup; do
+    status=0
+    "$clone/tools/$tool" >"$scratch/out" 2>"$scratch/err" || status=$?
+    ((status == 2)) || fail "$tool in a clone of another machine gave $status"
+    grep -q "this clone was set up on other64, and this machine is $HOSTTYPE: use a clone for each" "$scratch/err" || fail "$tool: $(<"$scratch/err")"
+  done
+  [[ ! -s $calls && ! -s $scratch/out ]] || fail "it built or ran all the same: $(<"$calls")"
+  rm -- "$clone/build/.machine"
+  expect_calls "ninja" "no machine is noted"
+  [[ $(<"$clone/build/.machine") == "$HOSTTYPE" ]] || fail "the machine is not noted"
+}
+
 test_moved_clone_is_configured_anew() {
   mv -- "$clone" "$scratch/moved"
   clone=$scratch/moved
@@ -159,5 +176,6 @@ test_is_the_program
 test_signals_reach_the_program
 test_failed_build_runs_nothing
 test_interrupted_build_leaves_nothing
+test_a_clone_of_another_kind_of_machine_is_refused
 test_moved_clone_is_configured_anew
 echo "passed"

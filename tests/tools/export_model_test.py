@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: MIT
 """tools/export_model refuses by name what its program would not do as the module does, and takes what only looks unusual."""
 
-import contextlib
-import io
 import os
 import pathlib
 import sys
 import tempfile
 import unittest
-import unittest.mock
 
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-import tooling.place  # noqa: E402, F401; makes ddprun known
-from export_model.__main__ import main  # noqa: E402
-from tooling.start import run_tool  # noqa: E402
+from export_tool import ExportTool  # noqa: E402
 
 NETS = '''
 import collections, itertools, logging, random, types, warnings
@@ -282,6 +276,13 @@ class Inner(Net):
             return torch.autograd.grad(self.fc(x).sum(), x, create_graph=True)[0]
 
 
+class Flex(Net):
+    def forward(self, x):
+        from torch.nn.attention.flex_attention import flex_attention
+        q = self.fc(x)[:, None, None]
+        return flex_attention(q, q, q)[:, 0, 0]
+
+
 class NoNames(Net):
     def forward(self, *args):
         return self.fc(args[0])
@@ -355,6 +356,32 @@ class Cache(Net):
         return self.by_size.setdefault(x.shape[1], torch.full((4,), 2.0)) + self.mask + self.more
 
 
+class Decides(Net):
+    """Once, by what the first call is given, as transformers' configurations do."""
+
+    def made(self):
+        self.config = types.SimpleNamespace(kind=None, width=8)
+
+    def factor(self, x):
+        if self.config.kind is None:
+            self.config.kind = "narrow" if x.shape[1] < 10 else "wide"
+        return 2 if self.config.kind == "narrow" else 3
+
+
+def CountsFromNone():
+    return net(made=lambda self: setattr(self, "kept", types.SimpleNamespace(steps=None)),
+               before=lambda self: setattr(self.kept, "steps", (self.kept.steps or 0) + 1))
+
+
+class HooksAtFirst(Net):
+    """The first call registers one that is called from then on, and only once."""
+
+    def before(self):
+        if not hasattr(self, "hooked"):
+            self.hooked = True
+            self.fc.register_forward_hook(lambda module, given, output: output * 2)
+
+
 class Writes(Net):
     """Each call sets these before it reads them."""
 
@@ -411,13 +438,18 @@ class TracedPart(Net):
         self.fc = torch.jit.trace(self.fc, torch.zeros(2, 8))
 
 
+class Detections(Net):
+    def forward(self, x):
+        return [{"boxes": self.fc(x)}]
+
+
 class Outputs(Net):
     def forward(self, x):
         return self.fc(x), x
 '''
 
 
-class ExportModel(unittest.TestCase):
+class ExportModel(ExportTool, unittest.TestCase):
     def setUp(self):
         torch.set_num_threads(1)
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -427,25 +459,12 @@ class ExportModel(unittest.TestCase):
 
     def export(self, name, *words, code=0):
         """Returns what the tool says."""
-        said = io.StringIO()
-        command = ["export_model", f"nets.py:{name}", "--input", "8", *words, "--out", "net.pt2"]
-        with unittest.mock.patch("sys.argv", command), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            with self.assertRaises(SystemExit) as ended:
-                run_tool(main, "export_model")
-        self.assertEqual(ended.exception.code, code, said.getvalue())
+        said = self.run_export(f"nets.py:{name}", "--input", "8", *words, "--out", "net.pt2", code=code)
         self.assertEqual(pathlib.Path("net.pt2").exists(), code == 0)
-        return said.getvalue()
-
-    def assert_refused(self, names):
-        for name, texts in names.items():
-            with self.subTest(name):
-                said = self.export(name, code=2)
-                self.assertEqual(len(said.splitlines()), 1, said)
-                for text in [texts] if isinstance(texts, str) else texts:
-                    self.assertIn(text, said)
+        return said
 
     def test_hooks_on_gradients_are_refused_one_by_one(self):
-        self.assert_refused({
+        self.assert_each_refused({
             "ParameterHook": "without them: the parameter fc.weight; remove them",
             "AccumulatedHook": "without them: the parameter fc.bias; remove them",
             "BackwardHooks": "the parameter fc.weight, the backward of fc (Linear); remove them",
@@ -456,8 +475,9 @@ class ExportModel(unittest.TestCase):
 
     def test_what_calls_change_is_refused_by_name(self):
         kept = ["Number", "Truth", "Text", "List", "Tuple", "Set", "Dictionary", "Deque", "Iterator", "ListIterator",
-                "GeneratorFunction", "IteratorOfOnesOwn", "Object", "Tensor", "Tensors", "Generator", "TorchGenerator", "FromNothing"]  # fmt: skip
-        self.assert_refused({name: "forward() changes kept" for name in kept} | {
+                "GeneratorFunction", "IteratorOfOnesOwn", "Object", "Tensor", "Tensors", "Generator", "TorchGenerator", "FromNothing",
+                "CountsFromNone"]  # fmt: skip
+        self.assert_each_refused({name: "forward() changes kept" for name in kept} | {
             "OfTheFirstSamples": "forward() changes scale in training",
             "InEvaluation": "forward() changes steps in evaluation",
             "OfTheClass": "forward() changes OfTheClass.steps in training",
@@ -472,22 +492,24 @@ class ExportModel(unittest.TestCase):
         })  # fmt: skip
 
     def test_what_would_be_lost_or_cannot_be_traced_is_refused_with_the_reason(self):
-        self.assert_refused({
+        self.assert_each_refused({
             "FrozenPart": "fc: in evaluation mode as it was made, and module.train() ends that",
             "Complex": "weight is a tensor of complex64, which no checkpoint of ddprun holds",
             "Bag": "the gradient of bag.weight is sparse",
             "Vmap": ["nets.py:", "torch.func (vmap, grad ...) is made of Python"],
             "Inner": "torch.autograd.grad",
+            "Flex": ["FlexAttention", "scaled_dot_product_attention with attn_mask can be exported"],
             "NoNames": "forward() of NoNames names no arguments",
             "Unmade": "spare: a call of the module does not make these weights",
             "Scripted": "nets.py:Scripted: the module is TorchScript, which cannot be traced; export the module in Python",
             "TracedPart": "its module fc is TorchScript",
+            "Detections": "forward() gives a list without a tensor at its top: expected a tensor, or a tuple or a dictionary of tensors",
             "Outputs": "forward() gives 0, 1: which of them is trained on is not clear; --output NAME chooses one",
         })  # fmt: skip
         self.assertIn("a batch has a tensor index of its own", self.export("Index", "--input", "index=", code=2))
 
     def test_what_only_looks_unusual_is_exported(self):
-        for name in ("Names", "Lazy", "Wrapper", "Twice", "Cache", "Writes", "Logs", "OwnMode"):
+        for name in ("Names", "Lazy", "Wrapper", "Twice", "Cache", "Decides", "HooksAtFirst", "Writes", "Logs", "OwnMode"):
             with self.subTest(name):
                 self.assertIn("checked against the module", self.export(name))
                 pathlib.Path("net.pt2").unlink()

@@ -68,7 +68,8 @@ class Mlflow(TrackerTest, FollowTest):
         self.assertEqual(self.losses(), [("train/loss", 1, 1.0)])  # found() takes one run alone
 
     def test_the_best_values_are_sent_once_for_a_step_with_the_runs_own_times(self):
-        self.fabricate(metrics=[metrics_line(1, loss=1)], events=[{"time": 1700000009, "step": 1, "kind": "end", "text": "so"}])
+        ended, refused = ({"time": 1700000009 + n, "step": 1, "kind": kind, "text": "so"} for n, kind in enumerate(("end", "failure")))
+        self.fabricate(metrics=[metrics_line(1, loss=1)], events=[ended, refused])
         for _ in range(2):
             self.to_end(self.start_next())
             self.append("metrics", [metrics_line(2, loss=2)])

@@ -21,9 +21,9 @@ class Killed(FollowTest):
     LINES = [metrics_line(step, loss=1 / (step + 1)) for step in range(4000)]
 
     def written(self):
-        """Bytes in the newest file of W&B."""
+        """Bytes in the newest file of W&B; not by the link latest-run, which changes meanwhile."""
         return max(
-            ((file.stat().st_mtime, file.stat().st_size) for file in self.run_dir.glob("wandb/*/*.wandb")),
+            ((file.stat().st_mtime, file.stat().st_size) for file in self.run_dir.glob("wandb/*run-*/*.wandb")),
             default=(0, 0),
         )[1]
 

@@ -40,6 +40,7 @@ class WholeRun(FollowTest):
         config = yaml.safe_load((self.run_dir / "config.yaml").read_text())
         self.assertEqual({key: value for key, value in found.config.items() if key != "_wandb"}, config)
         self.assertEqual((found.summary["status"], found.summary["steps"]), ("completed", 20))
+        self.assertEqual([name for name in found.summary if name.startswith("history")], ["history_left_out"])  # the rest are rows
         self.assert_tables_arrived(found)
 
     def assert_tables_arrived(self, found):

@@ -115,7 +115,7 @@ MADE_DDPRUN = """\
             for step in range(every, int(words["trainer.max_steps"]) + 1, every)]
     (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
     phases = {"graph_seconds": 8.0 if graphs else 0.0, "backward_seconds": 5.0, "step_seconds": 10.0}
-    (run / "summary.json").write_text(json.dumps({"first_step_seconds": 0.5, "replayed_steps": 90 if graphs else 0, **phases}))
+    (run / "summary.json").write_text(json.dumps({"status": "completed", "first_step_seconds": 0.5, "replayed_steps": 90 if graphs else 0, **phases}))
 """
 
 

@@ -82,7 +82,9 @@ def train(run):
     attempts.write_text(str(int(attempts.read_text()) + 1 if attempts.exists() else 1))
     values = read(run)
     mode = values.get("mode", "")
-    if mode == "fail":
+    if mode == "long":
+        end(run, "failed", 1, "rank 0 failed first: " + "a long story " * 30 + "with an end")
+    if mode == "fail" or (mode == "until" and not os.path.exists("until")):
         end(run, "failed", 1, "rank 0 failed first: out of luck")
     score = None if mode == "nan" else float(values.get("x", 0)) + float(values.get("y", 0))
     name = "sorce" if mode == "dumb" else "score"

@@ -52,7 +52,9 @@ class PostgresServer:
                 "--encoding=UTF8",
                 "--locale=C",
             ]
-            subprocess.run(self.command("initdb", *words), cwd=self.folder, check=True, capture_output=True)
+            made = subprocess.run(self.command("initdb", *words), cwd=self.folder, check=False, capture_output=True, text=True)
+            if made.returncode != 0:
+                raise RuntimeError(f"initdb ends with {made.returncode}:\n{made.stdout}{made.stderr}")
         settings = ["listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "max_connections=60"]
         words = [word for setting in settings for word in ("-c", setting)]
         with open(self.folder / "log", "ab") as log:

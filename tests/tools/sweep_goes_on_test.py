@@ -59,6 +59,29 @@ class Ends(MadeTest):
         self.swept(file)
         self.assertEqual(len(self.begun()), 6, "failed trials were begun again")  # those that fail say nothing
 
+    def test_failed_trials_are_tried_again_once_for_each_time_that_it_is_asked(self):
+        grid = GRID.replace("{values: [0.25, 0.5]}", "{value: 0}") + "  mode: {value: until}\nrun_cap: 2\n"
+        file = self.write(grid)
+        done = self.swept(file, code=1)
+        self.assertIn("2 trials: 2 failed\n  --retry-failed with the same command tries the failed trials again\n", done.out())
+        (self.folder / "until").touch()  # what they lacked
+        again = self.swept(file, "--retry-failed")
+        self.assertIn("sweep: 2 failed trials are tried again\n", again.err())
+        self.assertEqual([(one.state, one.params["x"]) for one in self.trials()],
+                         [(State.FAIL, 1), (State.FAIL, 2), (State.COMPLETE, 1), (State.COMPLETE, 2)])  # fmt: skip
+        self.assertIn("trial_0001 failed, tried again as trial_0003: rank 0 failed first: ", again.out())
+        self.assertIn("4 trials: 2 done, 2 failed, 2 of them tried again\n", again.out())
+        self.assertNotIn("--retry-failed", again.out())
+        third = self.swept(self.write(grid.replace("run_cap: 2", "run_cap: 3")), "--retry-failed")
+        self.assertIn("sweep: no failed trials are tried again\n", third.err())
+        self.assertEqual([one.params["x"] for one in self.trials()], [1, 2, 1, 2, 3])
+
+    def test_the_reason_is_shown_whole(self):
+        file = self.write(GRID.replace("{values: [0.25, 0.5]}", "{value: 0}") + "  mode: {value: long}\nrun_cap: 1\n")
+        out = self.swept(file, code=1).out()
+        self.assertTrue(all(len(line) <= 80 for line in out.splitlines()), out)
+        self.assertIn("trial_0000 failed: rank 0 failed first: " + "a long story " * 30 + "with an end", " ".join(out.split()))
+
     def test_a_sweep_in_which_all_fails_is_no_success(self):
         self.swept(self.write(GRID + "  mode: {value: fail}\n"), code=1)
 

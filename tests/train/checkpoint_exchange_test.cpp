@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "train/checkpoint_exchange.h"
+
 #include "checkpoint/checkpoint_writer.h"
 #include "support/toy_run.h"
-#include "train/checkpointer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -50,6 +51,24 @@ TEST(GatherTensors, TheFirstRankGetsThoseOfAllByRank) {
       if (other == 2) expected["of the last"] = at::ones({3});
       EXPECT_TRUE(same(all[other], expected)) << other;
     }
+  });
+}
+
+TEST(GatherApart, TheFirstRankGetsWhatTheOthersHave) {
+  on_ranks(3, [](Communicator& communicator) {
+    const auto rank = communicator.world().rank;
+    TensorDict mine;
+    for (const auto& [name, tensor] : state(rank)) mine[std::to_string(rank) + name] = tensor;
+    if (rank == 1) mine["large"] = at::arange(20 << 20, at::kInt);  // 80 MiB: more than one piece
+    if (rank == 1) mine["every other"] = at::arange(10).slice(0, 0, 10, 2);
+    if (rank == 2) mine.clear();
+    TensorDict expected;
+    if (rank == 0) {
+      for (const auto& [name, tensor] : state(1)) expected["1" + name] = tensor;
+      expected["large"] = at::arange(20 << 20, at::kInt);
+      expected["every other"] = at::arange(0, 10, 2);
+    }
+    EXPECT_TRUE(same(gather_apart(mine, communicator), expected)) << rank;
   });
 }
 

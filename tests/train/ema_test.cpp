@@ -29,6 +29,14 @@ TEST(Ema, BeginsWithTheFirstWeightsAndMovesByItsDecay) {
   EXPECT_TRUE(torch::allclose(average.state().at("w"), torch::full({2}, 1.1F)));
 }
 
+TEST(Ema, OfNoParametersBeginsToo) {
+  Ema average({}, 0.9);
+  EXPECT_FALSE(average.has_begun());
+  for (int i = 0; i < 3; ++i) average.update({});
+  EXPECT_TRUE(average.has_begun());
+  EXPECT_TRUE(average.state().empty());
+}
+
 // Recorded steps write to where it was when they were recorded.
 TEST(Ema, StaysInItsPlaceWhenItIsExchanged) {
   const auto weights = one_parameter();

@@ -109,6 +109,32 @@ TEST(Freezing, RefusesPatternsWithoutAMatchAndAnEndToAllTraining) {
   EXPECT_THAT(error(config), HasSubstr("pretrained.unfreeze: no frozen parameter matches \"two.*\""));
 }
 
+TEST(Freezing, UnfreezesWhatTheModelItselfDoesNotTrainIfAPatternNamesNothingElse) {
+  const auto model = normed();
+  for (const auto& part : {model->one_, model->two_}) part->weight.set_requires_grad(false);
+  const auto trains = [&](const std::string& name) { return model->named_parameters()[name].requires_grad(); };
+  auto config = freezing({"one.weight", "norm1.*"});
+  config.unfreeze = {{{.steps = 5}, patterns({"*"}, "unfreeze")}};
+  take_up_frozen(*model, config);
+  Freezing frozen({model}, config, 10);
+  EXPECT_FALSE(trains("one.weight"));
+  EXPECT_EQ(frozen.text(), "3 of 7 parameters are frozen (65.8 % of the weights), 3 of them until 5st");
+  EXPECT_TRUE(frozen.enter(5));
+  EXPECT_TRUE(trains("one.weight"));
+  EXPECT_FALSE(trains("two.weight"));  // no pattern of its own
+}
+
+TEST(Freezing, TellsHowToUnfreezeWhatTheModelItselfDoesNotTrain) {
+  const auto model = normed();
+  model->one_->weight.set_requires_grad(false);
+  auto config = freezing({"one.*"});  // its bias
+  config.unfreeze = {{{.steps = 5}, patterns({"one.weight"}, "unfreeze")}};
+  take_up_frozen(*model, config);
+  EXPECT_THAT(error_of([&] { Freezing({model}, config, 10); }),
+              HasSubstr("pretrained.unfreeze: the model itself does not train what matches \"one.weight\" "
+                        "(requires_grad=False): with a pattern for it alone in pretrained.freeze"));
+}
+
 // Nine steps in an epoch.
 ToyRun frozen_run(const TempFolder& folder, int64_t ranks = 1) {
   ToyRun run{.ranks = ranks, .folder = folder.path()};

@@ -72,6 +72,16 @@ TEST(TensorDigest, OfSeveralDependsOnTheirOrder) {
   EXPECT_EQ(digest_of({one, at::Tensor(), other}), digest_of({one, other}));
 }
 
+TEST(TensorDigest, OfNamedOnesAddsUpInAnyOrder) {
+  const auto one = at::randn({5}), other = at::randn({7, 3});
+  const auto both = digest_of({"one", "other"}, {one, other});
+  EXPECT_EQ(digest_of({"other", "one"}, {other, one}), both);
+  EXPECT_EQ(digest_of({"one"}, {one}) + digest_of({"other"}, {other}), both);
+  EXPECT_NE(digest_of({"one", "other"}, {other, one}), both);
+  EXPECT_NE(digest_of({"one", "another"}, {one, other}), both);
+  EXPECT_EQ(digest_of({"one", "none", "other"}, {one, at::Tensor(), other}), both);
+}
+
 TEST(TensorDigest, TakesAnyLayoutAndType) {
   const auto picture = at::randn({2, 3, 4, 5});
   EXPECT_EQ(digest(picture.transpose(1, 3)), digest(picture)) << "the order of memory";

@@ -26,11 +26,14 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   state.skipped_without_overflow = 4;
   state.best_value = std::nextafter(0.99, 1);
   state.best_metrics = {{"val/loss", std::numeric_limits<double>::infinity()}};
+  state.history = {.metric = "val/loss", .values = {{100, 0.1 + 0.2}, {120, std::nan("")}}, .left_out = 3};
   state.last_metrics = {{"val/loss", 0.25}};
   state.seed = UINT64_MAX;
   const auto back = TrainState::from_json(state.to_json(), "a test");
   EXPECT_EQ(back.to_json(), state.to_json());
   EXPECT_EQ(back.best_value, state.best_value);
+  EXPECT_EQ(back.history.values.at(0), (std::pair<int64_t, double>{100, 0.1 + 0.2}));
+  EXPECT_EQ(back.history.left_out, 3);
   EXPECT_EQ(back.window[0].sum.value(), state.window[0].sum.value());
   EXPECT_TRUE(back.window[1].exponential && !back.window[0].exponential);
   EXPECT_EQ(back.seed, UINT64_MAX);

@@ -419,7 +419,7 @@ TEST(OutOfMemory, NeverAdvisesWhatIsSetAlready) {
   TrainerConfig config;
   const auto advice = [&](int64_t micro_batch, int64_t found = 0) {
     config.micro_batch = micro_batch;
-    return advice_for_steps(config, found);
+    return advice_for_steps(config, found, /*workers=*/2);
   };
   EXPECT_THAT(advice(0), ::testing::HasSubstr("trainer.micro_batch=auto"));
   EXPECT_THAT(advice(8), ::testing::HasSubstr("trainer.micro_batch=4,"));
@@ -427,6 +427,20 @@ TEST(OutOfMemory, NeverAdvisesWhatIsSetAlready) {
   for (const auto& none :
        {advice(1), advice(TrainerConfig::kAutoMicroBatch), advice(TrainerConfig::kAutoMicroBatch, 1)})
     EXPECT_THAT(none, ::testing::Not(::testing::HasSubstr("micro_batch")));
+  EXPECT_THAT(advice(0), ::testing::HasSubstr("trainer.shard_optimizer=true"));
+  config.shard_optimizer = true;
+  EXPECT_THAT(advice(0), ::testing::Not(::testing::HasSubstr("shard_optimizer")));
+  config.shard_optimizer = false;
+  EXPECT_THAT(advice_for_steps(config, 0, /*workers=*/1), ::testing::Not(::testing::HasSubstr("shard_optimizer")));
+}
+
+// Which are computed one after the other already.
+TEST(OutOfMemory, AdvisesMoreShardsNotMicroBatches) {
+  const auto advice = [](int64_t shards) { return advice_for_steps({.global_batch = 12, .shards = shards}, 0, 2); };
+  EXPECT_THAT(advice(4), ::testing::HasSubstr("trainer.shards=8 "));
+  EXPECT_THAT(advice(8), ::testing::HasSubstr("trainer.shards=12 "));
+  EXPECT_THAT(advice(12), ::testing::Not(::testing::HasSubstr("trainer.shards")));
+  for (const auto shards : {4, 12}) EXPECT_THAT(advice(shards), ::testing::Not(::testing::HasSubstr("micro_batch")));
 }
 
 TEST(OutOfMemory, KeepsTheAdviceOfTheNearestPlace) {

@@ -256,6 +256,22 @@ TEST(TrainerLimits, TheSanityEvaluationLeavesNoTrace) {
   EXPECT_EQ(one.rows.size(), other.rows.size());
 }
 
+// Draws whenever it is called, as a denoiser and a variational autoencoder do.
+class AlwaysDrawingModel : public testing::ToyModel {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return ToyModel::forward(input + torch::randn_like(input)); }
+};
+
+TEST(TrainerLimits, WhatEvaluationsDrawIsNotTakenFromTheTraining) {
+  const TempFolder folder, other_folder;
+  auto often = two_epochs(folder, 1), never = two_epochs(other_folder, 1);
+  for (auto* run : {&often, &never}) run->make_model = [] { return std::make_shared<AlwaysDrawingModel>(); };
+  often.experiment.trainer.sanity_batches = 3;
+  often.experiment.trainer.eval_every = {.steps = 2};
+  never.experiment.trainer.sanity_batches = 0;
+  EXPECT_TRUE(testing::same_bits(train_toy(often).weights[0], train_toy(never).weights[0]));
+}
+
 TEST(TrainerLimits, ShardsAreProvenAtEachEpochsEnd) {
   const TempFolder folder;
   auto run = two_epochs(folder, 3);

@@ -52,6 +52,8 @@ TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
   EXPECT_EQ(second.end.steps, whole.end.steps);
   EXPECT_TRUE(same_bits(second.weights[0], whole.weights[0]));
   EXPECT_EQ(second.end.metrics.size(), whole.end.metrics.size());
+  EXPECT_EQ(second.history.values, whole.history.values);
+  EXPECT_EQ(whole.history.values.size(), 3U);
   EXPECT_EQ(numbers(second.rows, first.end.steps), numbers(whole.rows, first.end.steps));
 }
 

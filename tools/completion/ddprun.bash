@@ -29,7 +29,7 @@ IFS=: read -ra folders <<<"${DDPRUN_CONFIG_PATH-}"
 
 # What may be typed, by scope; lines of a text and its help:
 #   commands, options, arguments, each with a COMMAND; value COMMAND OPTION, where @SCOPE stands for what another has
-#   experiments, groups
+#   experiments, groups, pages
 #   roots; sections, keys                        the keys of the root; as they are written, model. and model=
 #   keys SECTION, values SECTION.KEY             SECTION is model:mlp where it chooses a plugin
 #   values SECTION, files SECTION                the plugins, and the files of the group
@@ -167,6 +167,7 @@ offer_argument() {
       [[ $command == " export" ]] || offer_overrides ;;
     folder) offer_files "" ;;
     word) offer_all roots ;;
+    page) offer_all pages ;;
     plugin)
       for kind in model dataset optimizer loggers callbacks; do offer_all "values $kind"; done
       offer_files "" .so ;;

@@ -2,6 +2,7 @@
 #include "cifar_dataset.h"
 
 #include "cifar_files.h"
+#include "new_pictures.h"
 
 #include <ddprun/error.h>
 
@@ -59,6 +60,17 @@ void CifarDataset::start() {
   beyond_limit_ = limit_train_ ? rest - limit_train_ : 0;
   stores_ = {training.slice(0, limit_train_ ? limit_train_ : rest), training.slice(rest, validation_),
              store({table_.test_file})};
+}
+
+bool CifarDataset::start_without_data(const DataSpec& noted, const Batch&) {
+  class_names_ = noted.class_names;
+  return true;
+}
+
+std::vector<std::string> CifarDataset::use_inputs(const std::vector<std::filesystem::path>& files) {
+  const auto pictures = images::read_new_pictures(files, format_.shape);
+  stores_[static_cast<size_t>(Split::kTest)] = images::new_store(format_, pictures);
+  return pictures.names;
 }
 
 DataSpec CifarDataset::spec() const {

@@ -33,7 +33,11 @@ class CifarDataset : public Dataset {
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
   Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;
   ImageSource images(Split split) const override;
-  at::Tensor to_image(const at::Tensor& input) const override { return store(Split::kTrain).to_image(input); }
+  at::Tensor to_image(const at::Tensor& input) const override {
+    return ImageStore(format_, nullptr, {}).to_image(input);
+  }
+  bool start_without_data(const DataSpec& noted, const Batch& form) override;
+  std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files) override;
   void augment(Batch& batch, const AugmentKey& key) const override;
 
  private:

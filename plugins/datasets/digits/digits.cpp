@@ -3,6 +3,7 @@
 //
 // Image n of a split depends only on (seed, split, n), not on the thread or rank; its class is n % 10.
 #include "glyphs.h"
+#include "new_pictures.h"
 #include "painter.h"
 
 #include <ddprun/dataset.h>
@@ -38,7 +39,7 @@ class Digits final : public ddprun::Dataset {
   }
 
   ddprun::DataSpec spec() const override {
-    return {.sample_shape = {1, ddprun::digits::kSide, ddprun::digits::kSide},
+    return {.sample_shape = format().shape,
             .classes = ddprun::digits::kClasses,
             .class_names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};
   }
@@ -51,9 +52,23 @@ class Digits final : public ddprun::Dataset {
 
   ddprun::ImageSource images(Split split) const override { return {.store = &stores_[slot(split)]}; }
 
-  at::Tensor to_image(const at::Tensor& input) const override { return stores_[slot(Split::kTrain)].to_image(input); }
+  at::Tensor to_image(const at::Tensor& input) const override {
+    return ddprun::ImageStore(format(), nullptr, {}).to_image(input);
+  }
+
+  bool start_without_data(const ddprun::DataSpec&, const ddprun::Batch&) override { return true; }
+
+  std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files) override {
+    const auto pictures = ddprun::images::read_new_pictures(files, format().shape);
+    stores_[slot(Split::kTest)] = ddprun::images::new_store(format(), pictures);
+    return pictures.names;
+  }
 
  private:
+  static ddprun::ImageFormat format() {
+    return {.shape = {1, ddprun::digits::kSide, ddprun::digits::kSide}, .mean = {0.122}, .std = {0.252}};
+  }
+
   static size_t slot(Split split) { return static_cast<size_t>(split); }
 
   ddprun::ImageStore draw(Split split) const {
@@ -62,7 +77,7 @@ class Digits final : public ddprun::Dataset {
     draw_in_parallel(split, count, pixels.get());
     std::vector<int64_t> labels(static_cast<size_t>(count));
     for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i) % ddprun::digits::kClasses;
-    return {{.shape = spec().sample_shape, .mean = {0.122}, .std = {0.252}}, {pixels, pixels.get()}, std::move(labels)};
+    return {format(), {pixels, pixels.get()}, std::move(labels)};
   }
 
   void draw_in_parallel(Split split, int64_t count, uint8_t* pixels) const {

@@ -174,6 +174,16 @@ at::Tensor ImageDataset::labels(Split split) const {
   return labels;
 }
 
+bool ImageDataset::start_without_data(const DataSpec& noted, const Batch&) {
+  if (noted.class_names.empty()) return false;
+  list_ = {.place = "--input", .class_names = noted.class_names, .splits = {}};
+  return true;
+}
+
+std::string ImageDataset::sample_name(Split split, int64_t index) const {
+  return list_.of(split)[static_cast<size_t>(index)].picture.text();
+}
+
 std::vector<std::string> ImageDataset::use_inputs(const std::vector<std::filesystem::path>& files) {
   SampleList inputs{.place = "--input"};
   for (const auto& file : files) inputs.of(Split::kTest).push_back({.picture = file});

@@ -33,7 +33,10 @@ class ImageDataset : public Dataset {
   Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;
   at::Tensor to_image(const at::Tensor& input) const override;
   at::Tensor labels(Split split) const override;
+  bool start_without_data(const DataSpec& noted, const Batch& form) override;
   std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files) override;
+  std::string sample_name(Split split, int64_t index) const override;
+  const ImageFormat* image_format() const override { return &format_; }
   void augment(Batch& batch, const AugmentKey& key) const override;
   DataAccount account() const override;
 

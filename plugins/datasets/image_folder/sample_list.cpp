@@ -5,7 +5,6 @@
 #include <ddprun/error.h>
 #include <ddprun/file_error.h>
 #include <ddprun/files.h>
-#include <ddprun/random.h>
 
 #include <sys/stat.h>
 
@@ -13,7 +12,6 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -61,6 +59,12 @@ std::map<size_t, std::string> problems_of(const Samples& samples, const Reading&
   };
   on_threads(samples.size(), check, progress);
   return problems;
+}
+
+std::vector<int64_t> labels_of(const Samples& samples) {
+  std::vector<int64_t> labels;
+  for (const auto& sample : samples) labels.push_back(sample.label);
+  return labels;
 }
 
 uint64_t size_of(const Picture& picture) {
@@ -161,20 +165,15 @@ void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
                     " training images as " + name + ", which has " + std::to_string(there) + "; change dataset." +
                     name + "_fraction");
   }
-  std::vector<size_t> order(train.size());
-  std::iota(order.begin(), order.end(), 0);
-  RandomStream(seed, kHoldOutStream + static_cast<uint64_t>(split)).shuffle(order);
-  std::vector<bool> moved(train.size());
-  for (int64_t i = 0; i < count; ++i) moved[order[static_cast<size_t>(i)]] = true;
+  const auto labels = labels_of(train);
+  const auto moved = choose_evenly(labels, count, seed, kHoldOutStream + static_cast<uint64_t>(split));
   move_marked(list, split, moved);
 }
 
 void hold_out(SampleList& list, const Fold& fold, uint64_t seed) {
   if (!list.of(Split::kVal).empty())
     throw UserError(list.place + ": it has a split val; leave out dataset.folds, or divide a folder without one");
-  std::vector<int64_t> labels;
-  for (const auto& sample : list.of(Split::kTrain)) labels.push_back(sample.label);
-  const auto folds = assign_folds(labels, fold.count, seed);
+  const auto folds = assign_folds(labels_of(list.of(Split::kTrain)), fold.count, seed);
   std::vector<bool> moved;
   for (const int64_t number : folds) moved.push_back(number == fold.number);
   move_marked(list, Split::kVal, moved);

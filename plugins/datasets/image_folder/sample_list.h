@@ -43,8 +43,9 @@ void leave(DataAccount& account, const std::string& reason, const std::string& e
 // Returns the SHA-256 of the samples: their splits, names, sizes and labels. Looks at all files, on several threads.
 std::string digest_of(const SampleList& list);
 
-// Moves this many random training samples to a split that has none; the order stays. The same seed moves the same
-// samples. Throws UserError if the count is 0, the split has samples, or train would be left empty.
+// Moves this many random training samples to a split that has none, of each class its share (choose_evenly()); the
+// order stays. The same seed moves the same samples. Throws UserError if the count is 0, the split has samples, or
+// train would be left empty.
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed);
 
 // Moves one fold of the training samples to val, which must have none. Throws UserError likewise.

@@ -25,16 +25,11 @@ std::vector<std::string> read_class_names(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return {};
   const auto text = map_file(file);
-  std::vector<std::string> names;
   try {
-    parse_strict_json(text.text()).get_to(names);
-  } catch (const nlohmann::json::type_error&) {
-    text.refuse("expected a list of the classes' names, each in quotes");
+    return class_names_in(text.text());
   } catch (const std::exception& error) {
-    text.refuse(std::string("expected a list of the classes' names: ") + error.what());
+    text.refuse(error.what());
   }
-  if (names.empty()) text.refuse("expected a list of the classes' names, found an empty one");
-  return names;
 }
 
 std::string class_text(const SampleList& list, size_t label) {

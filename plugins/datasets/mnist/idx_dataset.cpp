@@ -2,6 +2,7 @@
 #include "idx_dataset.h"
 
 #include "idx_file.h"
+#include "new_pictures.h"
 
 #include <ddprun/error.h>
 
@@ -69,6 +70,7 @@ void IdxDataset::start() {
                     " images: too few for validation: " + std::to_string(validation_) +
                     " and limit_train: " + std::to_string(limit_train_));
   }
+  set_format(training.shape());
   beyond_limit_ = limit_train_ ? rest - limit_train_ : 0;
   stores_ = {training.slice(0, limit_train_ ? limit_train_ : rest), training.slice(rest, validation_), std::move(test)};
 }
@@ -85,8 +87,24 @@ ImageStore IdxDataset::load(const std::filesystem::path& image_path, const std::
   return {format, images.bytes, checked_labels(labels, static_cast<int64_t>(table_.class_names.size()))};
 }
 
+void IdxDataset::set_format(const std::vector<int64_t>& shape) {
+  format_ = {.shape = shape, .mean = {mean_}, .std = {std_}};
+}
+
+bool IdxDataset::start_without_data(const DataSpec& noted, const Batch&) {
+  if (noted.sample_shape.size() != 3) return false;
+  set_format(noted.sample_shape);
+  return true;
+}
+
+std::vector<std::string> IdxDataset::use_inputs(const std::vector<std::filesystem::path>& files) {
+  const auto pictures = images::read_new_pictures(files, format_.shape);
+  stores_[static_cast<size_t>(Split::kTest)] = images::new_store(format_, pictures);
+  return pictures.names;
+}
+
 DataSpec IdxDataset::spec() const {
-  return {.sample_shape = store(Split::kTrain).shape(),
+  return {.sample_shape = format_.shape,
           .classes = static_cast<int64_t>(table_.class_names.size()),
           .class_names = table_.class_names};
 }

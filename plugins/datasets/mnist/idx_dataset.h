@@ -41,10 +41,15 @@ class IdxDataset : public Dataset {
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
   ImageSource images(Split split) const override { return {.store = &store(split)}; }
-  at::Tensor to_image(const at::Tensor& input) const override { return store(Split::kTrain).to_image(input); }
+  at::Tensor to_image(const at::Tensor& input) const override {
+    return ImageStore(format_, nullptr, {}).to_image(input);
+  }
+  bool start_without_data(const DataSpec& noted, const Batch& form) override;
+  std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files) override;
 
  private:
   const ImageStore& store(Split split) const { return stores_[static_cast<size_t>(split)]; }
+  void set_format(const std::vector<int64_t>& shape);
   ImageStore load(const std::filesystem::path& images, const std::filesystem::path& labels) const;
 
   const IdxTable& table_;
@@ -54,6 +59,7 @@ class IdxDataset : public Dataset {
   int64_t beyond_limit_ = 0;  // images that it leaves out
   double mean_ = 0, std_ = 1;
   std::array<ImageStore, 3> stores_;  // by Split
+  ImageFormat format_;
 };
 
 }  // namespace ddprun::idx

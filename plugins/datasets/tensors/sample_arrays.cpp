@@ -6,8 +6,12 @@
 
 #include <ddprun/safetensors.h>
 
+#include <strict_json.h>
+
 #include <algorithm>
+#include <exception>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace ddprun::arrays {
@@ -67,21 +71,26 @@ std::string advice_on_mask(const StoredArray& target, const StoredArray& input) 
     return "expected [N, H, W] for a class for each pixel; leave out the dimension of 1";
   if (target.shape.size() != 3) return "";
   return "a class for each pixel, but the pictures are " + pictures +
-         ": expected masks [N, H, W] of their pictures' height and width";
+         ": expected masks [N, H, W] of their pictures' height and width; if the model takes these, set "
+         "dataset.classes";
 }
 
-// One class for each sample, for each symbol of a sequence, or for each pixel of a picture.
-void require_classes(const StoredArray& target, const StoredArray& input) {
+// One class for each sample, for each symbol of a sequence, or for each pixel of a picture or voxel of a volume; any
+// number of them where the experiment says that they are classes, as for the texts of a translation.
+void require_classes(const StoredArray& target, const StoredArray& input, bool says_classes) {
   const auto &classes = target.shape, &inputs = input.shape;
   const bool per_symbol = classes.size() == 2 && inputs.size() >= 2 && classes[1] == inputs[1];
   const bool per_pixel =
-      classes.size() == 3 && inputs.size() == 4 && classes[1] == inputs[2] && classes[2] == inputs[3];
+      inputs.size() >= 4 && std::equal(classes.begin() + 1, classes.end(), inputs.begin() + 2, inputs.end());
   if (target.row_values() == 1 || per_symbol || per_pixel) return;
+  const bool with_channel = inputs.size() == 4 && classes.size() == 4 && classes[1] == 1;
+  if (says_classes && !with_channel) return;
   if (const auto advice = advice_on_mask(target, input); !advice.empty())
     target.refuse("is " + target.text() + ", " + advice);
   target.refuse("is " + target.text() + ", expected one class for each sample, or for each symbol or pixel of the " +
                 "inputs, " + input.text() +
-                ", or values of a float type; save targets that are values, or several labels of 0 and 1, as float32");
+                ", or values of a float type; save targets that are values, or several labels of 0 and 1, as float32. "
+                "If they are classes, of a text of another length, say, set dataset.classes to how many there are");
 }
 
 void require_type_of_extra(const StoredArray& extra) {
@@ -101,11 +110,12 @@ void require_same_extras(const SampleArrays& train, const SampleArrays& other) {
 
 }  // namespace
 
-SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
+SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names,
+                          bool says_classes) {
   auto samples = read(files, names);
   require_values(samples.input);
   require_a_row_for_each(samples.input, samples.target);
-  if (samples.has_classes()) require_classes(samples.target, samples.input);
+  if (samples.has_classes()) require_classes(samples.target, samples.input, says_classes);
   for (const auto& extra : samples.extras) {
     require_a_row_for_each(samples.input, extra);
     require_type_of_extra(extra);
@@ -113,7 +123,9 @@ SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const
   return samples;
 }
 
-SampleArrays open_inputs(const std::filesystem::path& path, const TensorNames& names, const SampleArrays& train) {
+namespace {
+
+SampleArrays read_inputs(const std::filesystem::path& path, const TensorNames& names) {
   SampleArrays samples;
   const auto file = map_file(path);
   if (path.extension() == ".safetensors") {
@@ -127,10 +139,38 @@ SampleArrays open_inputs(const std::filesystem::path& path, const TensorNames& n
     if (!names.extras.empty()) samples.input.refuse("is an array alone; dataset.extras needs a .safetensors file");
   }
   require_values(samples.input);
+  return samples;
+}
+
+}  // namespace
+
+SampleArrays open_inputs(const std::filesystem::path& path, const TensorNames& names, const SampleArrays& train) {
+  auto samples = read_inputs(path, names);
   require_same_sample(train.input, samples.input);
   for (const auto& extra : samples.extras) require_a_row_for_each(samples.input, extra);
   require_same_extras(train, samples);
   return samples;
+}
+
+SampleArrays open_inputs(const std::filesystem::path& path, const TensorNames& names,
+                         const std::vector<int64_t>& sample_shape) {
+  auto samples = read_inputs(path, names);
+  std::vector<int64_t> found(samples.input.shape.begin() + 1, samples.input.shape.end());
+  if (found.empty()) found.push_back(1);
+  if (found == sample_shape) return samples;
+  std::ostringstream expected;
+  expected << at::IntArrayRef(sample_shape);
+  samples.input.refuse("is " + samples.input.text() + ", but the run was trained on samples of " + expected.str() +
+                       ": expected rows of that shape");
+}
+
+std::vector<std::string> read_names(const std::filesystem::path& path) {
+  const auto file = map_file(path);
+  try {
+    return class_names_in(file.text());
+  } catch (const std::exception& error) {
+    file.refuse(error.what());
+  }
 }
 
 void require_alike(const SampleArrays& train, const SampleArrays& other) {

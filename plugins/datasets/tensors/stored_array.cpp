@@ -92,16 +92,29 @@ void require_values(const StoredArray& array) {
   }
 }
 
+namespace {
+
+[[noreturn]] void refuse_large(const StoredArray& array, int64_t row, double number) {
+  std::ostringstream flaw;
+  flaw << "row " << row << " has " << number << ", which is beyond float32, of at most 3.4e+38; scale it before saving";
+  array.refuse(flaw.str());
+}
+
+}  // namespace
+
 // A number that is infinite in the file stays so.
-void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out) {
-  each_of_row(array, row, [&](int64_t i, auto value) {
-    const auto number = static_cast<double>(value) * change.factor + change.offset;
-    out[i] = static_cast<float>(number);
-    if (!std::isinf(out[i]) || std::isinf(static_cast<double>(value))) return;
-    std::ostringstream flaw;
-    flaw << "row " << row << " has " << number
-         << ", which is beyond float32, of at most 3.4e+38; scale it before saving";
-    array.refuse(flaw.str());
+void copy_row(const StoredArray& array, int64_t row, std::span<const Affine> changes, float* out) {
+  with_type(array.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto count = array.row_values(), each = count / std::ssize(changes);
+    const auto* bytes = array.bytes.get() + row * count * static_cast<int64_t>(sizeof(T));
+    for (const auto& [factor, offset] : changes) {
+      for (int64_t i = 0; i < each; ++i, ++out, bytes += sizeof(T)) {
+        const auto value = static_cast<double>(value_at<T>(bytes, 0)), number = value * factor + offset;
+        *out = static_cast<float>(number);
+        if (std::isinf(*out) && !std::isinf(value)) refuse_large(array, row, number);
+      }
+    }
   });
 }
 

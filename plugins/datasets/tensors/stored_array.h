@@ -48,8 +48,9 @@ struct Affine {
   double offset = 0;
 };
 
-// Writes row_values() numbers to `out`.
-void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out);
+// Writes row_values() numbers to `out`. `changes` are one for all of them, or one for each column or channel, the first
+// dimension of a row.
+void copy_row(const StoredArray& array, int64_t row, std::span<const Affine> changes, float* out);
 
 // Writes row_values() numbers to `out`; the array holds integers.
 void copy_integers(const StoredArray& array, int64_t row, int64_t* out);

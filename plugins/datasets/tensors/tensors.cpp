@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The user's own arrays from .safetensors or .npy files, mapped into memory so that the workers of a node share them.
+#include "new_pictures.h"
 #include "recognize.h"
 #include "sample_arrays.h"
 
@@ -8,7 +9,6 @@
 #include <ddprun/error.h>
 #include <ddprun/folds.h>
 #include <ddprun/objective.h>
-#include <ddprun/random.h>
 
 #include <ATen/ATen.h>
 
@@ -83,9 +83,14 @@ class Tensors final : public ddprun::Dataset {
     require_other_names(options);
     symbols_ = options.get<bool>("symbols", false, "inputs are numbers of symbols, as of a text: they stay integers");
     declared_classes_ = options.get<int64_t>(
-        "classes", 0, "number of classes; 0: the largest label of all splits, plus 1", {.min = 0, .max = kMostClasses});
+        "classes", 0,
+        "number of classes; 0: the largest label of all splits, plus 1. Needed where a sample has other numbers of "
+        "classes than of symbols or pixels, as in a translation",
+        {.min = 0, .max = kMostClasses});
     ignored_ = options.get<int64_t>("ignored", kIgnoredClass,
                                     "label of a symbol or pixel that has no class, such as 255 in many masks");
+    names_file_ = options.get<std::filesystem::path>(
+        "class_names", "", "a .json file with a list of the classes' names, as ddprun-convert writes");
     read_numbers(options);
   }
 
@@ -106,14 +111,15 @@ class Tensors final : public ddprun::Dataset {
       train.target.refuse("is " + train.target.text() +
                           ", and dataset.classes is for targets that are classes, integers; leave it out");
     if (train.has_classes()) check_labels();
+    read_class_names(train);
+    require_a_change_for_each(sample_shape());
     if (val_fraction_ > 0) hold_out();
     if (fold_.count > 0) hold_out_fold();
   }
 
   ddprun::DataSpec spec() const override {
-    const auto& shape = part(Split::kTrain).arrays.input.shape;
-    const std::vector<int64_t> sample(shape.begin() + 1, shape.end());
-    ddprun::DataSpec spec{.sample_shape = sample.empty() ? std::vector<int64_t>{1} : sample, .classes = classes_};
+    if (noted_) return *noted_;
+    ddprun::DataSpec spec{.sample_shape = sample_shape(), .classes = classes_, .class_names = class_names_};
     for (size_t i = 0; i < names_.extras.size(); ++i) {
       const auto& extra = part(Split::kTrain).arrays.extras[i].shape;
       spec.extras[names_.extras[i]].assign(extra.begin() + 1, extra.end());
@@ -154,11 +160,23 @@ class Tensors final : public ddprun::Dataset {
     return labels;
   }
 
+  // Of all but tables, the training data say more: extras, symbols, and whether pictures were bytes.
+  bool start_without_data(const ddprun::DataSpec& noted, const ddprun::Batch& form) override {
+    if (noted.sample_shape.size() > 1 || symbols_ || !names_.extras.empty() || form.input.scalar_type() != at::kFloat)
+      return false;
+    require_a_change_for_each(noted.sample_shape);
+    noted_ = noted;
+    form_ = form;
+    return true;
+  }
+
   std::vector<std::string> use_inputs(const Files& files) override {
+    if (!noted_ && !has_arrays(files)) return use_pictures(files);
     if (files.size() != 1)
       throw ddprun::UserError("expected one file of inputs, found " + std::to_string(files.size()));
     auto& inputs = part(Split::kTest) = {};
-    inputs.arrays = open_inputs(files[0], names_, part(Split::kTrain).arrays);
+    inputs.arrays = noted_ ? open_inputs(files[0], names_, noted_->sample_shape)
+                           : open_inputs(files[0], names_, part(Split::kTrain).arrays);
     require_symbols(inputs.arrays.input);
     inputs.rows = count_up(inputs.arrays.input.rows());
     return std::vector<std::string>(inputs.rows.size(), files[0].string());
@@ -174,7 +192,7 @@ class Tensors final : public ddprun::Dataset {
     }
     const auto sample = spec().sample_shape;
     const auto& input = from.arrays.input;
-    ddprun::Batch batch{.input = symbols_ ? integers(input, rows, sample) : values(input, rows, change_, sample),
+    ddprun::Batch batch{.input = symbols_ ? integers(input, rows, sample) : values(input, rows, changes_, sample),
                         .target = targets(from, rows),
                         .index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong)};
     for (size_t i = 0; i < names_.extras.size(); ++i)
@@ -183,6 +201,30 @@ class Tensors final : public ddprun::Dataset {
   }
 
  private:
+  static bool has_arrays(const Files& files) {
+    return std::ranges::any_of(files, [](const std::filesystem::path& file) {
+      return file.extension() == ".npy" || file.extension() == ".safetensors";
+    });
+  }
+
+  // Picture files are bytes: they stand for arrays of bytes alone, for nobody knows how others were made of pictures.
+  std::vector<std::string> use_pictures(const Files& files) {
+    const auto& train = part(Split::kTrain).arrays.input;
+    auto shape = train.shape;
+    if (shape.size() == 3) shape.insert(shape.begin() + 1, 1);
+    if (shape.size() != 4 || train.dtype != at::kByte || !names_.extras.empty())
+      train.refuse("is " + train.text() +
+                   ": new picture files stand for pictures of uint8, [N, C, H, W], alone; save " +
+                   "new samples as these were, in a .npy or .safetensors file");
+    const auto pictures =
+        ddprun::images::read_new_pictures(files, std::vector<int64_t>(shape.begin() + 1, shape.end()));
+    auto& inputs = part(Split::kTest) = {};
+    inputs.arrays.input = {.place = "--input", .dtype = at::kByte, .shape = train.shape, .bytes = pictures.pixels};
+    inputs.arrays.input.shape[0] = std::ssize(files);
+    inputs.rows = count_up(std::ssize(files));
+    return pictures.names;
+  }
+
   static size_t slot(Split split) { return static_cast<size_t>(split); }
   const Part& part(Split split) const { return parts_[slot(split)]; }
   Part& part(Split split) { return parts_[slot(split)]; }
@@ -200,12 +242,14 @@ class Tensors final : public ddprun::Dataset {
 
   void read_numbers(ddprun::Options& options) {
     const auto scale = options.get<double>("scale", 1, "factor of the inputs; 0.00392157 for bytes");
-    const auto mean = options.get<double>("mean", 0, "subtracted from the scaled inputs");
-    const auto deviation = options.get<double>("std", 1, "divisor of the inputs after that", {.min = 1e-30});
+    const auto mean = options.get<std::vector<double>>(
+        "mean", {0}, "subtracted from the scaled inputs: a number, or one for each column or channel");
+    const auto deviation = options.get<std::vector<double>>(
+        "std", {1}, "divisor of the inputs after that: a number, or one for each column or channel", {.min = 1e-30});
     for (const auto* name : {"scale", "mean", "std"}) {
       if (symbols_ && options.has(name)) options.reject(name, "symbols are not scaled; leave it out, or symbols");
     }
-    change_ = {.factor = scale / deviation, .offset = -mean / deviation};
+    set_changes(options, scale, mean, deviation);
     val_fraction_ = options.get<double>("val_fraction", 0, "share of train held out as val, if there is no val",
                                         {.min = 0, .max = 0.999});
     seed_ = options.get<int64_t>("seed", 1, "another seed holds out other samples", {.min = 0});
@@ -217,12 +261,53 @@ class Tensors final : public ddprun::Dataset {
       options.reject("val_fraction", "there is a val file; give one or the other");
   }
 
+  // One for all numbers, or one for each column or channel.
+  void set_changes(ddprun::Options& options, double scale, const std::vector<double>& mean,
+                   const std::vector<double>& deviation) {
+    if (mean.empty()) return options.reject("mean", "expected a number, or one for each column or channel");
+    if (deviation.empty()) return options.reject("std", "expected a number, or one for each column or channel");
+    const auto most = std::max(mean.size(), deviation.size());
+    if (std::min(mean.size(), deviation.size()) != 1 && mean.size() != deviation.size())
+      return options.reject("std", "expected as many numbers as mean has, " + std::to_string(mean.size()) + ", found " +
+                                       std::to_string(deviation.size()));
+    changes_.resize(most);
+    for (size_t i = 0; i < most; ++i) {
+      const auto from = mean[mean.size() == 1 ? 0 : i], by = deviation[deviation.size() == 1 ? 0 : i];
+      changes_[i] = {.factor = scale / by, .offset = -from / by};
+    }
+  }
+
+  void require_a_change_for_each(const std::vector<int64_t>& sample) const {
+    if (changes_.size() == 1 || std::ssize(changes_) == sample.front()) return;
+    throw ddprun::UserError("dataset.mean and std have " + std::to_string(changes_.size()) +
+                            " numbers, but samples have " + std::to_string(sample.front()) +
+                            " columns or channels; give one for each, or one for all");
+  }
+
+  void read_class_names(const SampleArrays& train) {
+    if (names_file_.empty()) return;
+    if (!train.has_classes())
+      train.target.refuse("is " + train.target.text() +
+                          ", and dataset.class_names is for targets that are classes, integers; leave it out");
+    class_names_ = ddprun::arrays::read_names(names_file_);
+    if (std::ssize(class_names_) < classes_)
+      throw ddprun::UserError(names_file_.string() + ": it names " + std::to_string(class_names_.size()) +
+                              " classes, but there are labels up to " + std::to_string(classes_ - 1) +
+                              "; expected a name for each");
+    classes_ = std::ssize(class_names_);
+  }
+
+  std::vector<int64_t> sample_shape() const {
+    const auto& shape = part(Split::kTrain).arrays.input.shape;
+    return shape.size() < 2 ? std::vector<int64_t>{1} : std::vector<int64_t>(shape.begin() + 1, shape.end());
+  }
+
   void open(Split split) {
     const auto& files = files_[slot(split)];
     part(split) = {};
     if (files.empty()) return;
     auto& opened = part(split);
-    opened.arrays = open_samples(files, names_);
+    opened.arrays = open_samples(files, names_, declared_classes_ > 0);
     opened.rows = count_up(opened.arrays.input.rows());
     if (split != Split::kTrain) require_alike(part(Split::kTrain).arrays, opened.arrays);
     require_symbols(opened.arrays.input);
@@ -275,7 +360,7 @@ class Tensors final : public ddprun::Dataset {
     }
   }
 
-  // Moves a random part of the training samples to val; both keep the order of the file.
+  // Moves a random part of the training samples to val, of each class its share; both keep the order of the file.
   void hold_out() {
     auto& train = part(Split::kTrain);
     const auto count = static_cast<int64_t>(std::llround(static_cast<double>(train.size()) * val_fraction_));
@@ -284,11 +369,11 @@ class Tensors final : public ddprun::Dataset {
                                 " samples: too few to hold out val_fraction " + std::to_string(val_fraction_));
     }
     auto& val = part(Split::kVal) = train;
-    ddprun::RandomStream(static_cast<uint64_t>(seed_), kHoldOutStream).shuffle(val.rows);
-    train.rows.assign(val.rows.begin() + count, val.rows.end());
-    val.rows.resize(static_cast<size_t>(count));
-    std::ranges::sort(train.rows);
-    std::ranges::sort(val.rows);
+    const auto labels = train.labels.empty() ? std::vector<int64_t>(train.rows.size()) : train.labels;
+    const auto chosen = ddprun::choose_evenly(labels, count, static_cast<uint64_t>(seed_), kHoldOutStream);
+    const auto is_chosen = [&](int64_t row) { return chosen[static_cast<size_t>(row)]; };
+    std::erase_if(train.rows, is_chosen);
+    std::erase_if(val.rows, [&](int64_t row) { return !is_chosen(row); });
   }
 
   void hold_out_fold() {
@@ -308,12 +393,12 @@ class Tensors final : public ddprun::Dataset {
     return at::empty(shape, type);
   }
 
-  static at::Tensor values(const StoredArray& array, const std::vector<int64_t>& rows, const Affine& change,
+  static at::Tensor values(const StoredArray& array, const std::vector<int64_t>& rows, std::span<const Affine> changes,
                            std::span<const int64_t> sample_shape) {
     auto result = empty_rows(rows, sample_shape, at::kFloat);
     auto* out = result.mutable_data_ptr<float>();
     for (const int64_t row : rows) {
-      copy_row(array, row, change, out);
+      copy_row(array, row, changes, out);
       out += array.row_values();
     }
     return result;
@@ -345,7 +430,7 @@ class Tensors final : public ddprun::Dataset {
     if (!from.arrays.target.bytes) return no_targets(rows);
     const auto& target = from.arrays.target;
     const auto shape = std::span(target.shape).subspan(1);
-    if (!from.arrays.has_classes()) return values(target, rows, {}, shape);
+    if (!from.arrays.has_classes()) return values(target, rows, std::array<Affine, 1>{}, shape);
     if (!from.arrays.has_class_per_element()) return integers(target, rows, {});
     auto classes = integers(target, rows, shape);
     if (ignored_ != kIgnoredClass) classes.masked_fill_(classes.eq(ignored_), kIgnoredClass);
@@ -354,6 +439,7 @@ class Tensors final : public ddprun::Dataset {
 
   // Returns zeros of the form of train's targets.
   at::Tensor no_targets(const std::vector<int64_t>& rows) const {
+    if (noted_) return empty_rows(rows, form_.target.sizes().slice(1), form_.target.scalar_type()).zero_();
     const auto& train = part(Split::kTrain).arrays;
     const auto shape = std::span(train.target.shape).subspan(1);
     if (!train.has_classes()) return empty_rows(rows, shape, at::kFloat).zero_();
@@ -366,7 +452,11 @@ class Tensors final : public ddprun::Dataset {
   int64_t ignored_ = kIgnoredClass;
   int64_t declared_classes_ = 0;  // 0: as many as there are labels
   int64_t classes_ = 0;
-  Affine change_;
+  std::vector<Affine> changes_{{}};
+  std::filesystem::path names_file_;
+  std::vector<std::string> class_names_;
+  std::optional<ddprun::DataSpec> noted_;  // in the place of data
+  ddprun::Batch form_;                     // likewise: a batch of no samples
   double val_fraction_ = 0;
   ddprun::Fold fold_;
   int64_t seed_ = 1;

@@ -50,9 +50,9 @@ class TensorBoard final : public ddprun::Logger {
   }
 
   void confusion(const ddprun::ConfusionTable& table) override {
-    if (!images_) return;
     tb::Message summary;
-    tb::add_image(summary, table.split + "/confusion", tb::confusion_picture(table));
+    tb::add_text(summary, table.split + "/confusion_table", tb::confusion_table(table));
+    if (images_) tb::add_image(summary, table.split + "/confusion", tb::confusion_picture(table));
     file_->write(now(), table.step, summary);
   }
 

@@ -4,12 +4,14 @@
 #include "layers.h"
 #include "program.h"
 #include "program_file.h"
+#include "results.h"
 
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -24,17 +26,25 @@ namespace fs = std::filesystem;
 
 // The programs of a file, with its tensors unread.
 struct Contents {
-  explicit Contents(const fs::path& file) : archive(file), training(archive.training()) {
+  explicit Contents(const fs::path& file) : archive(file), training(network_in(archive), results_of(archive)) {
     if (archive.evaluation().is_null())
       throw UserError("it has no program for evaluation: tools/export_model (ddprun-export-model) writes both");
-    evaluation.emplace(archive.evaluation());
+    evaluation.emplace(archive.evaluation(), results_of(archive));
     if (training.inputs().size() != evaluation->inputs().size())
       throw UserError("its programs for training and for evaluation take different inputs");
+    if (!archive.prediction().is_null()) prediction.emplace(archive.prediction());
   }
+
+  static const nlohmann::json& network_in(const Archive& archive) {
+    if (archive.is_network()) return archive.training();
+    throw UserError("it is a loss (objective.name=exported): expected a network");
+  }
+
+  static size_t results_of(const Archive& archive) { return std::max<size_t>(archive.results().size(), 1); }
 
   Archive archive;
   Program training;
-  std::optional<Program> evaluation;
+  std::optional<Program> evaluation, prediction;
 };
 
 Contents open(const fs::path& file) try { return Contents(file); } catch (const nlohmann::json::exception& error) {
@@ -100,15 +110,20 @@ class Exported final : public Model {
     try {
       if (!fs::is_regular_file(file_)) throw UserError("no such file");
       contents_.emplace(open(file_));
+      results_ = contents_->archive.results();
+      target_ = contents_->archive.target();
     } catch (const UserError& error) {
       options.reject("file", file_.string() + ": " + error.what());
     }
   }
 
+  bool has_default_step() const override { return results_.empty(); }
+
   void prepare(const DataSpec&) override try {
     auto weights = contents_->archive.tensors();
     training_.emplace(std::move(contents_->training));
     evaluation_.emplace(std::move(*contents_->evaluation));
+    prediction_ = std::move(contents_->prediction);
     contents_.reset();
     Registry registry(*this, training_->modules());
     auto norms = make_norms(weights);
@@ -119,24 +134,27 @@ class Exported final : public Model {
     }
     training_->bind(tensors_);
     evaluation_->bind(tensors_);
+    if (prediction_) prediction_->bind(tensors_);
     require_trainable();
   } catch (const UserError& error) {
     throw UserError("exported: " + file_.string() + ": " + error.what());
   }
 
-  // The first input of forward() in Python is the batch's, the others are its extras of the same names.
   at::Tensor predict(const Batch& batch) override {
-    const auto& program = is_training() ? *training_ : *evaluation_;
-    std::vector<at::Tensor> given;
-    for (const auto& form : program.inputs()) {
-      const auto& tensor = given.empty() ? batch.input : batch.extra(form.name);
-      if (!form.takes(tensor))
-        throw UserError(c10::str("exported: ", file_.string(), " takes ", form.text(), " as ", form.name,
-                                 "; the data give ", tensor.sizes(), " ", tensor.scalar_type()));
-      given.push_back(tensor);
-    }
-    move_constants(batch.input.device());
-    return program.run(given, batch.input.device());
+    if (results_.empty()) return run(is_training() ? *training_ : *evaluation_, batch).front();
+    if (prediction_) return run(*prediction_, batch).front();
+    throw UserError("exported: " + file_.string() +
+                    " gives its loss and no prediction: tools/export_model (ddprun-export-model) told why when it was "
+                    "exported");
+  }
+
+  Step step(const Batch& batch, const Objective& objective) override {
+    if (results_.empty()) return Model::step(batch, objective);
+    const auto results = run(is_training() ? *training_ : *evaluation_, batch);
+    const auto& loss = results.front();
+    return {.loss = loss.scalar_type() == at::kDouble ? loss : loss.to(at::kFloat),
+            .metrics = metric_sums(results_, results, batch.target, batch.input.size(0)),
+            .counted = counted_by(results_.front(), batch.target)};
   }
 
  private:
@@ -188,6 +206,22 @@ class Exported final : public Model {
     throw UserError("it has no parameters to train: were they made with requires_grad=False?");
   }
 
+  // The first input of forward() in Python is the batch's, the others are its extras of the same names, or its target.
+  std::vector<at::Tensor> run(const Program& program, const Batch& batch) {
+    std::vector<at::Tensor> given;
+    for (const auto& form : program.inputs()) {
+      const bool is_target = !target_.empty() && form.name == target_;
+      const auto& tensor = is_target ? batch.target : given.empty() ? batch.input : batch.extra(form.name);
+      if (!form.takes(tensor))
+        throw UserError(c10::str("exported: ", file_.string(), " takes ", form.text(), " as ", form.name,
+                                 "; the data give ", tensor.sizes(), " ", tensor.scalar_type(),
+                                 is_target ? " as the target" : ""));
+      given.push_back(tensor);
+    }
+    move_constants(batch.input.device());
+    return program.run(given, batch.input.device());
+  }
+
   // They are no part of a checkpoint, nor of the module, as in Python: what moves the model does not reach them.
   void move_constants(at::Device device) {
     if (device == constants_on_) return;
@@ -202,7 +236,9 @@ class Exported final : public Model {
   std::map<std::string, at::Tensor> tensors_;
   std::set<std::string> constants_;
   at::Device constants_on_ = at::kCPU;
-  std::optional<Program> training_, evaluation_;
+  std::optional<Program> training_, evaluation_, prediction_;
+  std::vector<ResultForm> results_;  // of a network that computes its loss
+  std::string target_;               // which of its inputs is the target
 };
 
 }  // namespace

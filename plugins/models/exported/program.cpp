@@ -39,11 +39,11 @@ std::string InputForm::text() const {
   return text + "] " + c10::toString(type);
 }
 
-Program::Program(const nlohmann::json& json) {
+Program::Program(const nlohmann::json& json, size_t results) {
   const auto& graph = json.at("graph");
   const auto& signature = json.at("signature");
   read_sources(signature.at("input_specs"), graph);
-  require_one_result(signature.at("output_specs"));
+  require_results(signature.at("output_specs"), results);
   auto named = read_graph(graph);
   graph_ = std::move(named.graph);
   modules_ = std::move(named.modules);
@@ -71,18 +71,19 @@ void Program::read_sources(const nlohmann::json& specs, const nlohmann::json& gr
   if (inputs_.empty()) throw UserError("its forward() takes no tensor: expected one at least");
 }
 
-void Program::require_one_result(const nlohmann::json& specs) const {
-  size_t results = 0;
+void Program::require_results(const nlohmann::json& specs, size_t results) {
+  size_t tensors = 0;
   for (const auto& spec : specs) {
     const auto kind = kind_of(spec);
     if (kind != "user_output")
       throw UserError("a result of the kind " + kind +
                       " is not understood: export with torch.export.export alone, without run_decompositions()");
-    results += spec.begin().value().at("arg").contains("as_tensor") ? 1 : 0;
+    tensors += spec.begin().value().at("arg").contains("as_tensor") ? 1 : 0;
   }
-  if (results != 1 || specs.size() != 1)
-    throw UserError("its forward() gives " + std::to_string(specs.size()) +
-                    " results: expected one tensor; --output of tools/export_model chooses one");
+  if (tensors == results && specs.size() == results) return;
+  const auto given = "its forward() gives " + std::to_string(specs.size()) + " results: expected ";
+  throw UserError(given + (results == 1 ? "one tensor; --output of tools/export_model chooses one"
+                                        : std::to_string(results) + " tensors; it is damaged: export it again"));
 }
 
 std::vector<std::string> Program::tensors() const {
@@ -110,7 +111,7 @@ void Program::bind(const std::map<std::string, at::Tensor>& tensors) {
   }
 }
 
-at::Tensor Program::run(const std::vector<at::Tensor>& given, at::Device device) const {
+std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& given, at::Device device) const {
   std::vector<c10::IValue> values;
   values.reserve(sources_.size());
   size_t next = 0;
@@ -121,8 +122,9 @@ at::Tensor Program::run(const std::vector<at::Tensor>& given, at::Device device)
       values.push_back(source.is_input ? c10::IValue(given.at(next++)) : c10::IValue());
     }
   }
-  auto results = graph_.run(std::move(values), device);
-  return std::move(results.at(0)).toTensor();
+  std::vector<at::Tensor> tensors;
+  for (auto& result : graph_.run(std::move(values), device)) tensors.push_back(std::move(result).toTensor());
+  return tensors;
 }
 
 }  // namespace ddprun::exported

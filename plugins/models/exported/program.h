@@ -28,8 +28,9 @@ struct InputForm {
 
 class Program {
  public:
-  // `json` is the value of the key "graph_module". Throws UserError for what cannot run here.
-  explicit Program(const nlohmann::json& json);
+  // `json` is the value of the key "graph_module". Throws UserError for what cannot run here, and for more or fewer
+  // tensors than `results`.
+  explicit Program(const nlohmann::json& json, size_t results = 1);
 
   const std::vector<InputForm>& inputs() const { return inputs_; }
 
@@ -47,8 +48,9 @@ class Program {
   // Returns the classes of the modules in Python, by path.
   const std::map<std::string, std::string>& modules() const { return modules_; }
 
-  // Returns the program's one result. `given` are the inputs in their order, on `device`, as are the tensors.
-  at::Tensor run(const std::vector<at::Tensor>& given, at::Device device) const;
+  // Returns the results, in Python's order. `given` are the inputs in their order, on `device`, as are the tensors. May
+  // be called from several threads.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& given, at::Device device) const;
 
  private:
   struct Source {
@@ -58,7 +60,7 @@ class Program {
   };
 
   void read_sources(const nlohmann::json& specs, const nlohmann::json& graph);
-  void require_one_result(const nlohmann::json& specs) const;
+  static void require_results(const nlohmann::json& specs, size_t results);
 
   Graph graph_;
   std::map<std::string, std::string> modules_;

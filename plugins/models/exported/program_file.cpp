@@ -93,14 +93,10 @@ Archive::Archive(const std::filesystem::path& file) try : reader_(open(file)) {
   }
   if (has("byteorder") && text("byteorder") != "little") throw UserError("it was written on a big-endian machine");
   find_name();
-  const auto main = "models/" + name_ + ".json";    // what torch.export.load() gives
-  const bool is_trained = has("extra/train.json");  // `ddprun export` wrote it
-  training_ = program(is_trained ? "extra/train.json" : main);
-  if (is_trained || has("extra/eval.json")) evaluation_ = program(is_trained ? main : "extra/eval.json");
+  find_programs();
   find_tensors(kWeights, "_weights_config.json");
   find_tensors("data/constants/", "_constants_config.json");
-  if (has("extra/ddprun.json"))
-    digest_ = read_as("extra/ddprun.json", [&] { return json("extra/ddprun.json", 8).value("sha256", ""); });
+  if (has("extra/ddprun.json")) read_about();
 } catch (const c10::Error&) {
   damaged("the list of its parts cannot be read");
 }
@@ -116,6 +112,34 @@ void Archive::find_name() {
     name_ = record.substr(7, record.size() - 12);
   }
   if (name_.empty()) throw UserError(c10::str("it holds no exported program: ", kWriter));
+}
+
+// The main one is what torch.export.load() gives: of what `ddprun export` wrote, with train.json, it is for
+// predictions.
+void Archive::find_programs() {
+  const auto main = "models/" + name_ + ".json";
+  const auto evaluates = has("extra/eval.json");
+  if (!has("extra/train.json")) {
+    training_ = program(main);
+    if (evaluates) evaluation_ = program("extra/eval.json");
+    if (has("extra/predict.json")) prediction_ = program("extra/predict.json");
+    return;
+  }
+  training_ = program("extra/train.json");
+  evaluation_ = program(evaluates ? "extra/eval.json" : main);
+  if (evaluates) prediction_ = program(main);
+}
+
+void Archive::read_about() {
+  const auto about = json("extra/ddprun.json", 8);
+  read_as("extra/ddprun.json", [&] {
+    digest_ = about.value("sha256", "");
+    results_ = result_forms(about);
+    has_network_ = about.value("network", false);
+    const auto target = about.value("target", nlohmann::json());
+    if (!target.is_null()) target_ = target.get<std::string>();
+    return true;
+  });
 }
 
 bool Archive::has(const std::string& record) const { return reader_->hasRecord(record); }

@@ -2,6 +2,8 @@
 // The file that torch.export.save() writes: a zip archive of a program in JSON and its tensors as bytes.
 #pragma once
 
+#include "results.h"
+
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
@@ -32,9 +34,18 @@ class Archive {
   Archive(Archive&&) noexcept;
   Archive& operator=(Archive&&) noexcept;
 
-  // Return the program for training and the one for evaluation, which is null if the archive has none.
+  // Return the programs for training, for evaluation and, of a network that computes its loss, for predictions: null
+  // where the archive has none.
   const nlohmann::json& training() const { return training_; }
   const nlohmann::json& evaluation() const { return evaluation_; }
+  const nlohmann::json& prediction() const { return prediction_; }
+
+  // Returns the results of a loss, or of a network that computes its loss; none for one that gives its prediction.
+  const std::vector<ResultForm>& results() const { return results_; }
+  bool is_network() const { return results_.empty() || has_network_; }
+
+  // Returns the name of the input that is the batch's target; empty: none is.
+  const std::string& target() const { return target_; }
 
   // Returns parameters, buffers and constants by their names in Python, on the CPU. Two names of the same numbers (tied
   // weights) share one tensor; parameters require gradients as they did in Python. The tensors own what was read: the
@@ -61,14 +72,19 @@ class Archive {
   nlohmann::json program(const std::string& record) const;
   bool has(const std::string& record) const;
   void find_name();
+  void find_programs();
+  void read_about();
   void find_tensors(const std::string& folder, const std::string& config);
   static Entry entry_of(const std::string& folder, const nlohmann::json& payload);
   at::Tensor read(const Entry& entry) const;
 
   std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
   std::string name_;  // of the program: "model"
-  nlohmann::json training_, evaluation_;
+  nlohmann::json training_, evaluation_, prediction_;
   std::map<std::string, Entry> entries_;
+  std::vector<ResultForm> results_;
+  bool has_network_ = false;  // where there are results
+  std::string target_;
   std::string digest_;  // of all tensors, as tools/export_model wrote it; empty: unknown
 };
 

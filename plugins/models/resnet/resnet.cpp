@@ -107,7 +107,7 @@ class ResNet final : public ddprun::Model {
         groups_(options.get<int64_t>("groups", 1, "groups of a bottleneck's 3x3 convolution", {.min = 1, .max = 1024})),
         stem_(options.choose("stem", "auto", {"auto", "cifar", "imagenet"},
                              "first layers: cifar, a 3x3 convolution; imagenet, 7x7 with stride 2, and max-pooling; "
-                             "auto, cifar for images below 64 pixels")) {
+                             "auto, cifar for images below 64 pixels, where it takes five times as long")) {
     for (const auto* name : {"width", "groups"}) {
       if (form_.expansion == 1 && options.has(name))
         options.reject(name, "it is for bottlenecks; set depth to 50, 101 or 152, or leave it out");

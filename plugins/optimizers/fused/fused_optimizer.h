@@ -41,6 +41,7 @@ class FusedOptimizer : public Optimizer {
   // Returns the tensors themselves, not copies: the next step() changes them.
   OptimizerState state() const final;
   void load_state(const OptimizerState& state) final;
+  std::vector<StepPart> step_parts() const override { return parts_by_parameter(); }
 
  protected:
   enum class Shape { kLikeParameter, kNumber };  // kNumber: float32 scalar on the parameter's device
@@ -72,6 +73,8 @@ class FusedOptimizer : public Optimizer {
   virtual std::vector<std::vector<NamedParameter>> parts_of(std::vector<NamedParameter> parameters) const;
 
   virtual void update(const FusedCall& call) = 0;
+
+  size_t part_of_group(size_t group) const { return settings_[group].part; }  // of an entry of groups()
 
  private:
   struct GroupSetting {

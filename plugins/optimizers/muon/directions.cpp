@@ -3,8 +3,7 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <array>
-#include <map>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -21,36 +20,54 @@ Rows rows_of(const at::Tensor& parameter) {
   return outermost ? Rows::kOutermost : innermost ? Rows::kInnermost : Rows::kAmong;
 }
 
+constexpr int64_t kStackNumbers = int64_t{1} << 22;
+
+}  // namespace
+
 std::array<int64_t, 2> shape_in_memory(const at::Tensor& parameter) {
   const auto rows = parameter.size(0), columns = c10::multiply_integers(parameter.sizes().slice(1));
   if (rows_of(parameter) == Rows::kInnermost) return {columns, rows};
   return {rows, columns};
 }
 
-}  // namespace
+void Stacks::add(const std::vector<NamedParameter>& group) {
+  std::map<std::array<int64_t, 2>, size_t> open;  // the last stack of each shape
+  for (const auto& parameter : group) {
+    const auto& value = parameter.value;
+    const auto [found, is_new] = open.try_emplace(shape_in_memory(value), all_.size());
+    const auto is_full = [&] { return std::ssize(all_[found->second]) * value.numel() >= kStackNumbers; };
+    if (!is_new && is_full()) found->second = all_.size();
+    if (found->second == all_.size()) all_.emplace_back();
+    places_[value.unsafeGetTensorImpl()] = found->second;
+    all_[found->second].push_back(parameter);
+  }
+}
 
 bool is_matrix_in_memory(const at::Tensor& parameter) {
   return parameter.is_non_overlapping_and_dense() && rows_of(parameter) != Rows::kAmong;
 }
 
-Directions zero_directions(const std::vector<at::Tensor>& parameters) {
-  std::map<std::array<int64_t, 2>, std::vector<size_t>> of_shape;
+// Each stack begins where kernels find the same alignment, whatever other stacks there are: they would round otherwise.
+Directions zero_directions(const std::vector<at::Tensor>& parameters, const Stacks& stacks) {
+  constexpr int64_t kAlignment = 256;  // numbers
+  std::map<size_t, std::vector<size_t>> of_stack;
+  for (size_t i = 0; i < parameters.size(); ++i) of_stack[stacks.of(parameters[i])].push_back(i);
   int64_t numbers = 0;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    of_shape[shape_in_memory(parameters[i])].push_back(i);
-    numbers += parameters[i].numel();
+  std::vector<int64_t> places(parameters.size());
+  for (const auto& [stack, members] : of_stack) {
+    numbers = (numbers + kAlignment - 1) / kAlignment * kAlignment;
+    for (const size_t i : members) places[i] = std::exchange(numbers, numbers + parameters[i].numel());
   }
   const auto memory = at::zeros({numbers}, parameters.front().options().requires_grad(false));
-  Directions directions{.tensors = std::vector<at::Tensor>(parameters.size())};
-  int64_t end = 0;
-  for (const auto& [shape, members] : of_shape) {
-    const int64_t begin = end;
-    for (const size_t i : members) {
-      directions.tensors[i] = memory.as_strided(parameters[i].sizes(), parameters[i].strides(), end);
-      end += parameters[i].numel();
-    }
-    const auto count = static_cast<int64_t>(members.size());
-    directions.stacks.push_back(memory.slice(0, begin, end).view({count, shape[0], shape[1]}));
+  Directions directions;
+  for (size_t i = 0; i < parameters.size(); ++i)
+    directions.tensors.push_back(memory.as_strided(parameters[i].sizes(), parameters[i].strides(), places[i]));
+  for (const auto& [stack, members] : of_stack) {
+    const auto& first = parameters[members.front()];
+    const auto [rows, columns] = shape_in_memory(first);
+    const auto count = std::ssize(members);
+    directions.stacks.push_back(
+        memory.narrow(0, places[members.front()], count * first.numel()).view({count, rows, columns}));
   }
   return directions;
 }

@@ -11,6 +11,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace {
@@ -73,16 +74,51 @@ class Muon final : public ddprun::FusedOptimizer {
 
   void update(const FusedCall& call) override {
     if (call.part == 0) {
-      orthogonal_step(call);
+      orthogonal_step(call, stacks_.all().empty() ? stacks_ = stacks() : stacks_);
     } else {
       fused_sgd(call, others_momentum_);
     }
   }
 
+  ddprun::Stacks stacks() const {
+    ddprun::Stacks stacks;
+    for (size_t i = 0; i < groups().size(); ++i) {
+      if (part_of_group(i) == 0) stacks.add(groups()[i].parameters);
+    }
+    return stacks;
+  }
+
+  std::vector<ddprun::StepPart> step_parts() const override {
+    std::vector<ddprun::StepPart> parts;
+    const auto stacks = this->stacks();
+    for (const auto& stack : stacks.all()) {
+      auto& part = parts.emplace_back();
+      for (const auto& [name, value] : stack) {
+        part.parameters.push_back(name);
+        part.cost += cost_of(value);
+      }
+    }
+    for (size_t i = 0; i < groups().size(); ++i) {
+      if (part_of_group(i) == 0) continue;
+      for (const auto& [name, value] : groups()[i].parameters)
+        parts.push_back({.parameters = {name}, .cost = static_cast<double>(value.numel())});
+    }
+    return parts;
+  }
+
+  // An iteration multiplies the short side's square by itself, and by the matrix, which has made it.
+  double cost_of(const at::Tensor& matrix) const {
+    constexpr double kOperationsOfANumber = 500;  // take the time of one number in SGD's kernel
+    const auto [rows, columns] = ddprun::shape_in_memory(matrix);
+    const auto side = static_cast<double>(std::min(rows, columns)), numbers = static_cast<double>(matrix.numel());
+    const double operations = 2 * side * side * side + 4 * side * numbers;
+    return numbers + static_cast<double>(steps_) * operations / kOperationsOfANumber;
+  }
+
   // Calls SGD's kernel twice, which also handles a step that overflowed: from zero along the gradients with an lr of
   // -1, which makes the directions, and then from the weights along the directions.
-  void orthogonal_step(const FusedCall& call) const {
-    const auto directions = ddprun::zero_directions(call.parameters);
+  void orthogonal_step(const FusedCall& call, const ddprun::Stacks& stacks) const {
+    const auto directions = ddprun::zero_directions(call.parameters, stacks);
     auto gather = call;
     gather.parameters = directions.tensors;
     gather.lr = -1;
@@ -124,6 +160,7 @@ class Muon final : public ddprun::FusedOptimizer {
   const std::string precision_;
   ddprun::SgdRule others_momentum_{.nesterov = true};
   ddprun::GroupRule others_;  // has no lr of its own: that is the part's
+  ddprun::Stacks stacks_;     // empty before the first step
 };
 
 }  // namespace

@@ -75,6 +75,7 @@ function followColors(grid) {
 // Resolves when everything is drawn.
 async function render(report) {
   if (report.data) return renderData(report);
+  if (report.predicted) return renderPredicted(report);
   if (report.step) return renderStep(report);
   const {runs} = report;
   labelRuns(runs);

@@ -16,12 +16,16 @@ function predictionsSection(run) {
 
 function predictionCards(table) {
   const wrong = table.rows.filter((row) => row.truth !== row.guess).length;
-  const letters = Math.max(...table.classes.map((name) => name.length));
   return element('div', {},
     element('p', {class: 'muted'},
       `${whole(wrong)} of these ${whole(table.rows.length)} samples are misclassified; the surest mistakes come first.`),
-    cardsOf(table.rows, kFirstCards, (row) => predictionCard(row, table.classes),
-      {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`}));
+    cardsOf(table.rows, kFirstCards, (row) => predictionCard(row, table.classes), cardList(table.classes)));
+}
+
+// The attributes of a list of cards: the names of the classes take the room that they need.
+function cardList(classes) {
+  const letters = Math.max(...classes.map((name) => name.length));
+  return {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`};
 }
 
 // Makes a card for each row, the first few at once, the others on demand.
@@ -37,16 +41,18 @@ function cardsOf(rows, first, cardOf, attributes) {
 
 function predictionCard(row, classes) {
   const name = (index) => classes[index] ?? String(index);
-  const right = row.truth === row.guess;
+  const known = row.truth !== -1, right = !known || row.truth === row.guess;
   return element('article', {class: `card prediction ${right ? 'right' : 'wrong'}`},
-    row.image ? element('img', {src: row.image, alt: `sample ${row.id}`}) : null,
+    row.image ? element('img', {src: row.image, alt: `sample ${row.id}`, loading: 'lazy'}) : null,
     element('div', {class: 'verdict'},
       element('p', {},
-        element('b', {}, `${right ? '✓' : '✕'} ${name(row.guess)}`),
+        element('b', {}, `${!known ? '' : right ? '✓ ' : '✕ '}${name(row.guess)}`),
         right ? null : element('span', {}, `, in truth ${name(row.truth)}`),
         element('small', {class: 'muted'}, ` #${row.id}`)),
+      row.file ? element('p', {class: 'file'}, element('small', {class: 'muted'}, row.file)) : null,
+      row.input ? element('p', {}, element('small', {class: 'muted'}, row.input)) : null,
       row.scores.map(([index, score]) => scoreBar(name(index), score, index === row.truth)),
-      row.scores.some(([index]) => index === row.truth) ? null : scoreBar(name(row.truth), row.truth_score, true)));
+      !known || row.scores.some(([index]) => index === row.truth) ? null : scoreBar(name(row.truth), row.truth_score, true)));
 }
 
 function scoreBar(name, score, truth) {
@@ -69,6 +75,9 @@ function outputCards(table) {
 // Shows samples without classes: true and predicted values.
 function valueTable(table) {
   const list = (values) => values.map(plain).join(', ');
-  return tableOf([{head: 'Sample', right: true}, {head: 'Truth'}, {head: 'Guess'}],
-    table.rows.map((row) => [whole(row.id), list(row.truth), list(row.values)]));
+  const has = (key) => table.rows.some((row) => row[key] !== undefined);
+  const more = [['error', 'Squared error', plain], ['input', 'Input', String], ['file', 'File', String]].filter(([key]) => has(key));
+  return tableOf([{head: 'Sample', right: true}, {head: 'Truth'}, {head: 'Guess'}, ...more.map(([, head]) => ({head}))],
+    table.rows.map((row) => [whole(row.id), list(row.truth), list(row.values),
+      ...more.map(([key, , text]) => (row[key] === undefined ? '' : text(row[key])))]));
 }

@@ -25,7 +25,8 @@ DDPRUN_API const char* split_name(Split split);
 struct Batch {
   at::Tensor input;   // [B, ...] float32, or int64 if samples are sequences of symbols: [B, T] for text
   at::Tensor target;  // [B] int64 for classification, [B, T] for a class per symbol, [B, H, W] for a class per pixel of
-                      // an input [B, C, H, W]; otherwise what the objective, or the model's own step(), takes
+                      // an input [B, C, H, W], [B, D, H, W] per voxel of [B, C, D, H, W]; otherwise what the objective,
+                      // or the model's own step(), takes
   at::Tensor index;   // [B] int64: the samples' numbers in their split; always on the CPU
   // What a sample has besides, by name: [B, ...] each, such as a mask. DataSpec::extras promises the names and shapes;
   // the type is float32, int64 or bool, the same in all batches. They go wherever the input goes.

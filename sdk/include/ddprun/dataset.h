@@ -27,6 +27,7 @@ namespace ddprun {
 
 class ImageStore;
 struct ImageAugmentation;
+struct ImageFormat;
 
 // What draw() and augment() may draw from, besides the samples' numbers in Batch::index. Never draw from a thread's or
 // a rank's own generator: the result must not depend on the number of workers (see random.h).
@@ -108,6 +109,22 @@ class DDPRUN_API Dataset {
   // dataset, on all workers with the same files. Throws UserError with the file that cannot be read. The default throws
   // UserError: this dataset takes no new files.
   virtual std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files);
+
+  // Takes the place of prepare() and start() before use_inputs(), so that new files can be predicted where the training
+  // data are gone. `noted` is what spec() said in training, and `form` a batch of no samples: its input and target are
+  // [0, ...] of the shapes and types that batches had then. From then on spec(), to_image() and use_inputs() work, and
+  // no split has samples. Returns false, with nothing changed, if the data must be there: start() is then called. The
+  // default does that. Called at most once, on all workers with the same arguments.
+  virtual bool start_without_data(const DataSpec& noted, const Batch& form);
+
+  // Returns the name of a sample for people, such as its file, 0 <= index < size(split); an empty text if it has none.
+  // All samples of a split have one, or none has. The default returns an empty text. Valid after start().
+  virtual std::string sample_name(Split split, int64_t index) const;
+
+  // Returns how inputs are made of bytes, where a dataset that lends no images() makes them so too: for `ddprun export
+  // --raw`. Valid from the constructor on, and as long as the dataset. The default returns null: they are made
+  // otherwise.
+  virtual const ImageFormat* image_format() const;
 
   // Returns inputs as viewable images, [B, C, H, W] uint8 on the CPU, or undefined if they are not images. `input` is
   // that of a batch, on the CPU. The default takes [B, C, H, W] and [B, H, W] as images and scales each from its

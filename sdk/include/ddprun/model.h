@@ -75,8 +75,9 @@ class DDPRUN_API Model : public torch::nn::Module {
   bool is_kept_in_evaluation(const torch::nn::Module& layer) const;
 
   // Returns true if step() is the default, so that its metrics are the objective's. DDPRUN_MODEL finds out; it is false
-  // for models made otherwise.
-  bool has_default_step() const { return has_default_step_; }
+  // for models made otherwise. A model whose step() calls the default for some options overrides it; it is asked before
+  // prepare().
+  virtual bool has_default_step() const { return has_default_step_; }
 
   // Returns true unless DDPRUN_MODEL has found a predict() of the model's own.
   bool has_default_predict() const { return has_default_predict_; }

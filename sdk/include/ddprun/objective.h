@@ -24,7 +24,7 @@ struct Predicted {
 };
 
 // Returns whether the targets are classes of parts of the samples: of symbols, [B, T] int64 for predictions [B, T, C],
-// or of pixels, [B, H, W] int64 for [B, C, H, W].
+// of pixels, [B, H, W] int64 for [B, C, H, W], or of voxels, [B, D, H, W] for [B, C, D, H, W].
 DDPRUN_API bool are_of_parts(const at::Tensor& prediction, const at::Tensor& target);
 
 // Returns those of parts in the form of samples, [N, C] and [N]; others as they are.
@@ -60,8 +60,8 @@ class DDPRUN_API Objective {
   // are. The default returns undefined: all of them count.
   virtual at::Tensor counted(const at::Tensor& target) const;
 
-  // Returns true if loss(), metrics() and counts() take symbols and pixels as they are, [B, T, C] and [B, T], [B, C, H,
-  // W] and [B, H, W]. By default the model's step() passes them as_samples().
+  // Returns true if loss(), metrics() and counts() take symbols, pixels and voxels as they are, [B, T, C] and [B, T],
+  // [B, C, H, W] and [B, H, W]. By default the model's step() passes them as_samples().
   virtual bool takes_parts() const;
 
   // Returns the other metrics that are means over samples. The default measures nothing.

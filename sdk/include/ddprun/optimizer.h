@@ -33,6 +33,12 @@ struct ParameterGroup {
 // The optimizer's state tensors by "<parameter>/<what>": "conv1.weight/momentum". Checkpoints store it as it is.
 using OptimizerState = std::map<std::string, at::Tensor>;
 
+// Parameters whose step is computed together, apart from all others.
+struct StepPart {
+  std::vector<std::string> parameters;  // their names
+  double cost = 0;                      // of the step, in relation to the other parts'
+};
+
 class DDPRUN_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -60,6 +66,14 @@ class DDPRUN_API Optimizer {
   // returns false: the optimizer's steps are not captured.
   virtual bool send_lrs();
 
+  // Returns the parts of step() that ranks can share among them (trainer.shard_optimizer), after start(); each
+  // parameter is in one of them. What step() makes of a part, to the last bit, must depend on nothing but the weights,
+  // gradients and state of its parameters: a rank steps the parts that it is given, while all other gradients are
+  // undefined, and gets the others' new weights. state() must return entries "<parameter>/<what>" of parameters that
+  // have had a gradient, and load_state() take those of some parts alone. The default returns no parts: the step needs
+  // all parameters at once, and trainer.shard_optimizer refuses the optimizer.
+  virtual std::vector<StepPart> step_parts() const;
+
   // Returns the groups, for schedules: a changed lr takes effect at the next step().
   std::vector<ParameterGroup>& groups() { return groups_; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
@@ -77,6 +91,10 @@ class DDPRUN_API Optimizer {
   // Returns groups of these parameters with the learning rate lr, one for each lr_scale: first that of 1, even if it is
   // empty, then the others from the largest on. For start() of an optimizer with groups.
   std::vector<ParameterGroup> groups_by_lr_scale(double lr, std::vector<NamedParameter> parameters) const;
+
+  // Returns each parameter of groups() as a part, which costs as much as it has numbers. For step_parts() of an
+  // optimizer that steps tensor by tensor.
+  std::vector<StepPart> parts_by_parameter() const;
 
  private:
   double initial_lr_;

@@ -61,7 +61,7 @@ class DDPRUN_API Options {
 
   // T is bool, int64_t, double, std::string, std::filesystem::path, or a std::vector of one of the last four. The range
   // applies to numbers, and to each element of a list of numbers. Paths are made absolute as by absolute_paths(); for a
-  // list of paths the user may write a single one.
+  // list of paths, or one of doubles whose fallback has one, the user may write a single one.
   template <class T>
   T get(std::string_view name, T fallback, std::string_view help);
   template <class T>

@@ -37,11 +37,8 @@ def convert_weights():
 
 
 def export_model():
+    require_libraries()  # ddprun reads what its own torch has exported
     run_tool("export_model")
-
-
-def follow():
-    run_tool("follow")
 
 
 def new_plugin():
@@ -89,11 +86,19 @@ def require_torch(wanted):
     if not found:
         give_up(f"there is no torch in {SITE_PACKAGES}, where ddprun looks for it", f"--ignore-installed 'torch=={wanted}.*'")
     if not found.startswith(f"{wanted}."):
-        give_up(f"this ddprun is made for torch {wanted}, and {folder} is torch {found}", f"'torch=={wanted}.*'")
+        fitting = " ".join([f"'torch=={wanted}.*'", *beside_torch()])
+        give_up(f"this ddprun is made for torch {wanted}, and {folder} is torch {found}", fitting)
     for library in ("libtorch_cpu.so", "libc10.so"):
         file = os.path.join(folder, "lib", library)
         if not os.path.exists(file):
             give_up(f"torch {found} is not whole: {file} is missing", f"--force-reinstall 'torch=={wanted}.*'")
+
+
+def beside_torch():
+    """Returns the packages here that are made for one version of torch: named without a version in pip's command, they get
+    the one that fits, because they require their torch.
+    """
+    return [name for name in ("torchvision", "torchaudio") if os.path.isdir(os.path.join(SITE_PACKAGES, name))]
 
 
 def version_in(file):

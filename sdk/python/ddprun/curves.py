@@ -50,6 +50,36 @@ class Curves:
         return self.clock[id(row)] if axis == "time" else row[axis]
 
 
+def goal_of(config):
+    """Returns the experiment's criterion for the best checkpoint, and whether more of it is better."""
+
+    def value(section, key, default):
+        found = config.get(section)
+        return found.get(key, default) if isinstance(found, dict) else default
+
+    objective = value("objective", "name", config.get("objective"))
+    metric = str(value("checkpoint", "monitor", "val/loss" if objective in ("mse", "l1") else "val/accuracy"))
+    mode = value("checkpoint", "mode", "min" if metric.endswith(("loss", "perplexity")) else "max")
+    return metric, mode == "max"
+
+
+def best_of(rows, metric, maximize):
+    """Returns all that was measured with the best value of the metric, which comes first; of equal ones that with the
+    lower loss, then the earlier one. Empty if it was not measured.
+    """
+    split, _, name = metric.partition("/")
+    measured = [row for row in rows if row["split"] == split and math.isfinite(number(row.get(name)))]
+    if not measured:
+        return {}
+
+    def merit(row):
+        loss = number(row.get("loss"))
+        return (row[name] if maximize else -row[name]), -loss if math.isfinite(loss) else -math.inf
+
+    best = max(measured, key=merit)
+    return {f"{split}/{one}": number(best[one]) for one in sorted(metric_names(best), key=lambda one: one != name)}
+
+
 def training_clock(rows):
     """Returns {id of the row: seconds since the first}, without the time from an attempt's last row to the next one's
     first. Rows are in the order in which they were written; if the clock was set back between two, no time has

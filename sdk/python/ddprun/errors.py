@@ -16,6 +16,9 @@ class Failed(Exception):
         self.code, self.lines, self.run = code, lines, run
         super().__init__(printable("\n".join([f"ddprun ended with {self.meaning()}", *lines])))
 
+    def __reduce__(self):  # so that other processes can raise it again: those of Ray, of multiprocessing
+        return type(self), (self.code, self.lines, self.run)
+
     def meaning(self):
         known = {2: "wrong usage, experiment or data", 75: "it has saved, and can be resumed"}
         return f"exit code {self.code}" + (f": {known[self.code]}" if self.code in known else "")
@@ -31,3 +34,6 @@ class Interrupted(KeyboardInterrupt):
         else:
             path = printable(run.path)
             super().__init__(f'stopped: ddprun.run("{path}") reads what is there, `ddprun resume {path}` continues it')
+
+    def __reduce__(self):
+        return type(self), (self.code, self.run)

@@ -2,12 +2,13 @@
 """Shows runs in a notebook: one as its report, several as a table, in self-contained HTML."""
 
 import html
+import math
 import pathlib
-import subprocess
 import tempfile
 
+from ddprun.curves import goal_of
 from ddprun.errors import UserError
-from ddprun.program import command
+from ddprun.program import run_quietly
 
 MOST_RUNS = 50  # in a table
 FRAME = "width:100%;height:640px;border:1px solid #8886;border-radius:6px"
@@ -18,6 +19,7 @@ GOOD = "#2a9d6f"
 TABLE = "border-collapse:collapse;border:none;margin:0;color:inherit;font-size:inherit"
 CELL = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;background:none;border:none"
 SHORT = f"{CELL};white-space:nowrap"
+LONG = f"{CELL};overflow-wrap:anywhere;min-width:12em"
 
 
 def run_html(run):
@@ -35,21 +37,25 @@ def report_of(run):
     """Returns the page that `ddprun report` makes of it as it is now."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "report.html"
-        done = subprocess.run(
-            [*command(), "report", str(run.path), "--out", str(file)], capture_output=True, text=True, errors="replace", check=False
-        )
-        if done.returncode != 0:
-            raise UserError(f"its report could not be made: {done.stderr.strip()}")
+        try:
+            run_quietly("report", run.path, "--out", file)
+        except UserError as error:
+            raise UserError(f"its report could not be made: {error}") from None
         return file.read_text()
 
 
 def runs_html(runs):
     heads = ("run", "status", "best", "steps", "time", "changed")
     shown = list(zip(runs.labels(), runs))[:MOST_RUNS]
-    everywhere = set.intersection(*(set(overrides_of(run)) for _, run in shown)) if len(shown) > 1 else set()
-    rows = [[html.escape(name), status_html(run.status), *map(html.escape, cells_of(run, everywhere))] for name, run in shown]
+    changes = [overrides_of(run) for _, run in shown]
+    everywhere = set.intersection(*map(set, changes)) if len(shown) > 1 else set()
+    apart = [" ".join(text for text in one if text not in everywhere) for one in changes]
+    rows = [
+        [html.escape(name), status_html(run.status), *map(html.escape, cells_of(run, changed))]
+        for (name, run), changed in zip(shown, apart)
+    ]
     kept = [i for i in range(len(heads)) if i < 2 or any(row[i] for row in rows)]
-    styles = [CELL if head == "changed" else SHORT for head in heads]
+    styles = [LONG if head == "changed" else SHORT for head in heads]
     lines = [
         "".join(f'<td style="{styles[i]}">{row[i]}</td>' for i in kept)
         for row in [[f"<b>{head}</b>" for head in heads], *rows]
@@ -58,7 +64,7 @@ def runs_html(runs):
     more = f" ({MOST_RUNS} are shown)" if len(runs) > MOST_RUNS else ""
     count = f"{len(runs)} run{'s' if len(runs) != 1 else ''}{more} in {html.escape(str(runs.folder))}"
     table = f'<table style="{TABLE}">{body}</table>' if rows else ""
-    return f'<div><div style="margin-bottom:4px">{count}</div>{table}</div>'
+    return f'<div style="overflow-x:auto"><div style="margin-bottom:4px">{count}</div>{table}</div>'
 
 
 def status_html(status):
@@ -75,18 +81,18 @@ def name_of(run):
         return run.path.name
 
 
-def cells_of(run, everywhere):
-    """Returns the overrides on its command line that not all of them have; or why they cannot be read."""
+def cells_of(run, changed):
+    """Returns what it measured and `changed`; or why it cannot be read."""
     try:
-        changed = " ".join(text for text in run.overrides if text not in everywhere)
         return best_text(run), steps_text(run), time_text(run.summary.get("total_seconds")), cut(changed, 100)
     except UserError as error:
         return "", "", "", str(error)
 
 
 def overrides_of(run):
+    """Returns its overrides, but where it was written, and the + and ++, which say nothing of the run."""
     try:
-        return run.overrides
+        return [text for one in run.overrides if not (text := one.lstrip("+")).startswith("run.dir=")]
     except UserError:  # cells_of() says so
         return []
 
@@ -95,19 +101,10 @@ def cut(text, most):
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def goal(run):
-    """Returns the experiment's criterion for the best checkpoint."""
-    try:
-        return run.config["checkpoint"]["monitor"]
-    except (KeyError, TypeError, UserError):
-        return "val/accuracy"
-
-
 def best_text(run):
-    best = run.summary.get("best") or {}
-    names = (goal(run), "val/loss", *(name for name in best if not name.startswith("test/")))
-    name = next((name for name in names if name in best), None)
-    return f"{name} {number_text(name, best[name])}" if name and best[name] is not None else ""
+    best = run.best
+    name = next((name for name in (goal_of(run.config)[0], "val/loss", *best) if name in best), None)
+    return f"{name} {number_text(name, best[name])}" if name and math.isfinite(best[name]) else ""
 
 
 def number_text(name, value):

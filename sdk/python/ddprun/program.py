@@ -4,9 +4,11 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 from ddprun.errors import UserError
+from ddprun.terminal import printable
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
 
@@ -42,6 +44,29 @@ def command():
     path = program()
     in_wheel = path == PACKAGE / "bin/ddprun" and (PACKAGE / "__main__.py").is_file()
     return [sys.executable, "-m", "ddprun"] if in_wheel else [str(path)]
+
+
+def run_quietly(*words):
+    """Runs a command of the program and returns what it told: (its output, its warnings). Raises UserError with its own text
+    if it fails.
+    """
+    try:
+        done = subprocess.run(
+            [*command(), *map(os.fspath, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            env={"DDPRUN_PYTHON": sys.executable, **os.environ}, check=False)  # fmt: skip
+    except OSError as error:
+        raise UserError(f"{program()} cannot be started: {error.strerror}") from None
+    if done.returncode != 0:
+        told = done.stderr.strip().removeprefix("ddprun: error: ")
+        raise UserError(told or f"ddprun {words[0]} ended with exit code {done.returncode}")
+    return done.stdout, done.stderr
+
+
+def say_and_run(*words):
+    """Runs a command of the program and shows what it tells."""
+    for text in reversed(run_quietly(*words)):  # warnings first
+        sys.stdout.write(printable(text))
+    sys.stdout.flush()
 
 
 def cmake_prefix():

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Reads the loggers' files of JSON lines, which may be growing, torn, or of several attempts."""
 
+import importlib.util
 import json
 import math
 import os
+import sys
 
 from ddprun.errors import UserError
 from ddprun.files_below import open_below
@@ -95,14 +97,30 @@ def table_row(row):
     )
 
 
-def frame(rows):
-    """Returns a pandas DataFrame if pandas is installed, otherwise the rows."""
+class Rows(list):
+    """A table: a list of rows, which are dictionaries. A slice is one too. A notebook shows it as its DataFrame."""
+
+    def frame(self):
+        """Returns it as a pandas DataFrame."""
+        columns = dict.fromkeys(name for row in self for name in row if name not in LAST)
+        last = [name for name in LAST if any(name in row for row in self)]
+        return needed("pandas").DataFrame(list(self), columns=[*columns, *last])
+
+    def __getitem__(self, place):
+        found = super().__getitem__(place)
+        return Rows(found) if isinstance(place, slice) else found
+
+    def _repr_html_(self):
+        return self.frame()._repr_html_() if importlib.util.find_spec("pandas") else None
+
+
+def needed(module):
+    """Imports a module of a package that ddprun does not need itself."""
+    package = module.partition(".")[0]
     try:
-        import pandas
+        importlib.import_module(package)
     except ModuleNotFoundError as error:
-        if error.name != "pandas":  # it is installed, but broken
+        if error.name != package:  # it is installed, but broken
             raise
-        return rows
-    columns = dict.fromkeys(name for row in rows for name in row if name not in LAST)
-    last = [name for name in LAST if any(name in row for row in rows)]
-    return pandas.DataFrame(rows, columns=[*columns, *last])
+        raise UserError(f"this needs {package}: {sys.executable} -m pip install {package}") from None
+    return importlib.import_module(module)

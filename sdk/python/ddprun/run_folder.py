@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+import csv
 import datetime
 import difflib
 import functools
@@ -7,18 +8,22 @@ import os
 import pathlib
 import re
 import socket
+import tempfile
 import warnings
 
 import ddprun
 from ddprun.config import read_config
-from ddprun.curves import Curves
+from ddprun.curves import Curves, best_of, goal_of
 from ddprun.errors import UserError
-from ddprun.files_below import read_below, regular_below, text_below
+from ddprun.files_below import open_below, read_below, regular_below, text_below
 from ddprun.lock import is_held, owner
-from ddprun.rows import frame, read_lines, standing_rows, table_row
+from ddprun.overrides import override_words
+from ddprun.program import say_and_run
+from ddprun.rows import Rows, number, read_lines, standing_rows, table_row
 from ddprun.terminal import printable
 from ddprun.weights import read_weights
 
+STATUSES = ("completed", "stopped_early", "preempted", "failed", "running", "interrupted", "elsewhere")  # as the program knows them
 SPLITS = ("train", "epoch", "val", "test", "system")
 SHOWN_FILES = ("config.yaml", "overrides.txt", ".attempts", "environment.json", "environment.attempt_0.json")  # by `ddprun list`
 
@@ -108,22 +113,38 @@ class Run:
 
     @property
     def summary(self):
-        """summary.json of the newest attempt; empty until that has ended."""
+        """summary.json of the attempt that counts; empty until that has ended."""
         summary = read_object(self.path / "summary.json")
-        return summary if self.attempt in (None, summary.get("attempt", 0)) else {}
+        if summary.get("status") not in STATUSES and read_below(self.path, "summary.json"):
+            raise UserError(f"{self.path / 'summary.json'}: expected an object with the status of a run; is it damaged?")
+        attempt = summary.get("attempt")
+        return {} if isinstance(attempt, int) and attempt < (self.attempt or 0) else summary
+
+    @property
+    def best(self):
+        """What it measured at its best evaluation so far, by name, the metric that chooses it first (checkpoint.monitor), in
+        the end with the test of that checkpoint; empty before the first evaluation.
+        """
+        if self.summary:
+            return {name: number(value) for name, value in (self.summary.get("best") or {}).items()}
+        rows, (metric, maximize) = self.rows(), goal_of(self.config)
+        return best_of(rows, metric, maximize) or best_of(rows, "val/loss", False)
 
     @property
     def status(self):
-        """As in its summary; "running"; "interrupted": it ended abnormally; "elsewhere": another node keeps it; "unreadable":
-        its files are not read, and `summary` and the others say why.
+        """What `ddprun list` says: as in its summary; "running"; "interrupted": it ended abnormally; "elsewhere": another node
+        keeps it; "unreadable": its files are not read, and `summary` and the others say why.
         """
         try:
-            if self.kept_elsewhere():
-                return "elsewhere"
             for name in SHOWN_FILES:
                 read_below(self.path, name)
             held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
-            return self.summary.get("status") or ("running" if held else "interrupted")
+            summary = self.summary
+            if self.kept_elsewhere():
+                return "elsewhere"
+            if not summary and (rows := open_below(self.path, "metrics.jsonl")):
+                rows.close()
+            return summary.get("status") or ("running" if held else "interrupted")
         except UserError:
             return "unreadable"
 
@@ -169,7 +190,11 @@ class Run:
         known = sorted({*SPLITS, *(row["split"] for row in rows)})
         if split is not None and split not in known:
             raise UserError(f'metrics("{split}"): there is no such split;{near(split, known)}')
-        return frame([table_row(row) for row in rows if row["split"] == split or split is None and row["split"] != "system"])
+        return Rows(table_row(row) for row in rows if row["split"] == split or split is None and row["split"] != "system")
+
+    def history(self, metric):
+        """Returns the values of "val/accuracy", in the order in which they were measured: the second half of its curve."""
+        return self.curve(metric)[1]
 
     def curve(self, metric, x="step"):
         """Returns ([x...], [y...]) of "val/accuracy", over "step", "epoch", "samples" or "time" (the seconds that it
@@ -196,7 +221,7 @@ class Run:
         if not chosen:
             logged = ", ".join(f"{table['split']} at step {table['step']}" for table in tables)
             raise UserError(f"{self.path} has no such predictions, but those of {logged}")
-        return frame([self._prediction(table, row) for table in chosen.values() for row in table.get("rows", [])])
+        return Rows(self._prediction(table, row) for table in chosen.values() for row in table.get("rows", []))
 
     def _prediction(self, table, row):
         names, named = table.get("classes") or [], {}
@@ -247,6 +272,32 @@ class Run:
         yet = " yet" if self.status == "running" else ""
         raise UserError(f"{self.path} has no checkpoint{yet} (checkpoint.every says when there is one)")
 
+    def export(self, path, checkpoint=None, *, raw=False, force=False):
+        """Writes the weights, or with .ts, .pt2 or .onnx the network, of the checkpoint "best", "last" or of a step to a file,
+        as `ddprun export` does, and returns its path. `force` replaces a file that is there.
+        """
+        flags = [*(["--raw"] if raw else []), *(["--force"] if force else [])]
+        say_and_run("export", self.path, *self._named(checkpoint), *flags, "--out", path)
+        return pathlib.Path(path)
+
+    def predict(self, split=None, *, input=None, checkpoint=None, out=None, overrides=None):
+        """Returns a row for each sample of a split ("test" by default), or of the files in `input` (one, or a list; patterns
+        too), as `ddprun predict` writes them. `out` keeps that CSV file.
+        """
+        inputs = [input] if isinstance(input, (str, os.PathLike)) else list(input or [])
+        if input is not None and not inputs:
+            raise UserError("predict(input=[]): there are no files")
+        words = [*self._named(checkpoint), *override_words(overrides), *(["--split", split] if split else [])]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(out or pathlib.Path(folder) / "predictions.csv")
+            say_and_run("predict", self.path, *words, *(["--input", *inputs] if inputs else []), "--out", file)
+            with open(file, newline="", encoding="utf-8") as lines:
+                return Rows({name: typed_cell(text) for name, text in row.items()} for row in csv.DictReader(lines))
+
+    def _named(self, checkpoint):
+        """Returns the words that name a checkpoint; without, the command takes its own default."""
+        return [] if checkpoint is None else [self.checkpoint(checkpoint).name]
+
     def _refuse_link(self, link):
         raise UserError(f"{link} leads to {link.resolve()}, and ddprun makes it a link to a checkpoint beside it")
 
@@ -271,6 +322,16 @@ def read_object(file):
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def typed_cell(text):
+    """Returns a cell of a CSV file as the number that it is, or as its text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def version_of(text):

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
-import importlib
 import os
 import pathlib
-import sys
 import warnings
 
 from ddprun.config import flat
 from ddprun.errors import UserError
-from ddprun.rows import number
+from ddprun.rows import needed, number
 from ddprun.run_folder import Run
 from ddprun.terminal import printable
 
@@ -102,18 +100,6 @@ class Runs(list):
         from ddprun.notebook import runs_html
 
         return runs_html(self)
-
-
-def needed(module):
-    """Imports a module of a package that ddprun does not need itself."""
-    package = module.partition(".")[0]
-    try:
-        importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name != package:  # it is installed, but broken
-            raise
-        raise UserError(f"this needs {package}: pip install {package}, for {sys.executable}") from None
-    return importlib.import_module(module)
 
 
 def summary_row(run):

@@ -4,38 +4,37 @@
 import codecs
 import collections
 import ctypes
-import json
-import math
+import itertools
 import os
 import pathlib
-import re
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 
-from ddprun.config import typed_value
 from ddprun.errors import Failed, Interrupted, UserError
-from ddprun.lock import owner
+from ddprun.overrides import override_words
 from ddprun.program import command
-from ddprun.run_folder import run
+from ddprun.run_folder import Run, run
 
 LAST_LINES = 20  # lines of its output in Failed
-TOLD = re.compile(r"run folder +(/.+)$")  # printed by the logger console
 PR_SET_PDEATHSIG = 1
+earlier_runs = itertools.count()  # of this process: ranks of one job meet for one run after the other
 
 
 def train(experiment, *words, overrides=None, **settings):
     """Trains an experiment and returns its run: ddprun.train("experiments/mnist.yaml", trainer__max_epochs=3).
 
     `settings` have __ where an override has a dot; `overrides` are a dictionary, {"trainer.max_epochs": 3}; `words` are as on the
-    command line: "~early_stopping". Raises Failed where it fails, Interrupted where it is stopped.
+    command line: "~early_stopping". Raises Failed where it fails, Interrupted where it is stopped. Where torchrun, srun, mpirun
+    or the like has started this script once for each rank or node, all of them call it, and each returns the same run.
     """
     values = {name.replace("__", "."): value for name, value in settings.items()} | dict(overrides or {})
-    arguments = [*map(str, words), *(f"{name}={override_text(value, name)}" for name, value in values.items())]
-    child = Child([*command(), str(experiment), *arguments])
-    code = child.show()
-    found = find_run(child, arguments)
+    with tempfile.TemporaryDirectory(prefix="ddprun-") as folder:
+        told = pathlib.Path(folder) / "run"
+        child = Child([*command(), str(experiment), *map(str, words), *override_words(values)], told)
+        code = child.show()
+        found = told_run(told)
     if child.was_interrupted:
         raise Interrupted(code, found)
     if code != 0:
@@ -45,25 +44,48 @@ def train(experiment, *words, overrides=None, **settings):
     return found
 
 
+def told_run(file):
+    """Returns the run whose folder the program has written there; None if it has not begun, or left nothing."""
+    if not file.is_file():
+        return None
+    folder = pathlib.Path(os.fsdecode(file.read_bytes()).rstrip("\n"))
+    if not (folder / "config.yaml").is_file():
+        return None
+    found = Run(folder)
+    return found if found.kept_elsewhere() else run(folder)
+
+
+def meeting_place():
+    """Returns what tells the ranks to find each other in the store of torch.distributed, where that has begun in this process, as
+    in Ray's TorchTrainer: it has the port at which they would meet."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return {}
+    store = distributed.distributed_c10d._get_default_store()
+    while hasattr(store, "underlying_store"):  # below prefixes
+        store = store.underlying_store
+    serves = str(getattr(store, "port", "")) == os.environ.get("MASTER_PORT")
+    return {"TORCHELASTIC_USE_AGENT_STORE": "True"} if serves else {}
+
+
 class Child:
     """The running program. It is not in our process group, so each Ctrl-C sends it one SIGINT, from here."""
 
-    def __init__(self, words):
+    def __init__(self, words, told):
         libc = ctypes.CDLL(None)
 
         def ends_with_us():  # if a notebook's kernel restarts
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
         self.lines = collections.deque(maxlen=LAST_LINES)
-        self.rest = ""  # an unfinished line
-        self.folders = []  # that it has printed
-        self.others = set(stamped_folders())  # that existed before
+        self.rest = ""  # an unfinished line, which is not shown yet: a notebook would tear it
         self.was_interrupted = False
+        asks = {"DDPRUN_RUN_FILE": str(told), "DDPRUN_EARLIER_RUNS": str(next(earlier_runs)), **meeting_place()}
         sys.stdout.flush()
         try:
             self.process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                env={"DDPRUN_PYTHON": sys.executable, **os.environ}, preexec_fn=ends_with_us)  # fmt: skip
+                env={"DDPRUN_PYTHON": sys.executable, **os.environ, **asks}, preexec_fn=ends_with_us)  # fmt: skip
         except OSError as error:
             raise UserError(f"{words[0]} cannot be started: {error.strerror}") from None
 
@@ -82,6 +104,8 @@ class Child:
                     self.was_interrupted = True
                     self.process.send_signal(signal.SIGINT)
         finally:
+            if self.rest:
+                self.take("\n")
             self.process.terminate()  # after an exception nobody would see its output
             self.process.stdout.close()
             self.process.wait()
@@ -93,61 +117,14 @@ class Child:
         return code if code >= 0 else 128 - code
 
     def take(self, text):
+        *whole, self.rest = (self.rest + text).split("\n")
+        self.lines += whole
+        if whole:
+            self.write("".join(f"{line}\n" for line in whole))
+
+    def write(self, text):
         sys.stdout.write(text)
         sys.stdout.flush()
-        *whole, self.rest = (self.rest + text).split("\n")
-        for line in whole:
-            self.lines.append(line)
-            if found := TOLD.search(line):
-                self.folders.append(found[1])
 
     def last_lines(self):
-        return [line for line in [*self.lines, self.rest] if line.strip()][-LAST_LINES:]
-
-
-def find_run(child, arguments):
-    """Returns the folder that it has or had locked: the named one, one that it printed, or a new one in outputs/.
-    Process numbers are reused, so an older folder may have the same in its lock.
-    """
-    named = [word.partition("=")[2] for word in arguments if word.lstrip("+").startswith("run.dir=")]
-    fresh = [folder for folder in stamped_folders() if folder not in child.others]
-    for folder in [*map(pathlib.Path, [*named, *child.folders]), *fresh]:
-        if not folder.is_symlink() and owner(folder / ".lock") == (child.process.pid, socket.gethostname()):
-            return run(folder) if (folder / "config.yaml").is_file() else None
-    return None
-
-
-def stamped_folders():
-    """Returns the folders of runs that were not named."""
-    return pathlib.Path("outputs").glob("*/*")
-
-
-# Overrides
-
-
-def override_text(value, name):
-    """Returns the text after `name=`: literal, unless it would be read as something else."""
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if isinstance(value, str):
-        plain = value and value == value.strip() and value[0] not in "[{\"'" and isinstance(typed_value(value), str)
-        return value if plain and "\n" not in value else json.dumps(value, ensure_ascii=False)
-    return yaml_text(value, name)
-
-
-def yaml_text(value, name):
-    """Returns the value in one line, in YAML's flow style."""
-    if hasattr(value, "item") and not getattr(value, "shape", ()):  # a number from numpy or torch
-        value = value.item()
-    if value is None or isinstance(value, (bool, int)):
-        return json.dumps(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else ".nan" if math.isnan(value) else f"{'-' if value < 0 else ''}.inf"
-    if isinstance(value, (str, os.PathLike)):
-        return json.dumps(os.fspath(value), ensure_ascii=False)
-    if isinstance(value, (list, tuple, range)):
-        return f"[{', '.join(yaml_text(item, name) for item in value)}]"
-    if isinstance(value, dict):
-        entries = (f"{json.dumps(str(key), ensure_ascii=False)}: {yaml_text(item, name)}" for key, item in value.items())
-        return f"{{{', '.join(entries)}}}"
-    raise UserError(f"{name}: a {type(value).__name__} cannot be an override; numbers, text, booleans, None, lists and dictionaries can")
+        return [line for line in self.lines if line.strip()][-LAST_LINES:]

@@ -56,8 +56,8 @@ std::span<const int64_t> numbers_of(const at::Tensor& tensor) {
 bool are_numbers(const at::Tensor& tensor) { return tensor.scalar_type() == at::kLong && tensor.is_contiguous(); }
 
 bool has_class_per_pixel(const Batch& batch) {
-  return batch.input.dim() == 4 && batch.target.dim() == 3 && batch.target.scalar_type() == at::kLong &&
-         batch.target.sizes().slice(1) == batch.input.sizes().slice(2);
+  return batch.input.dim() >= 4 && batch.target.dim() == batch.input.dim() - 1 &&
+         batch.target.scalar_type() == at::kLong && batch.target.sizes().slice(1) == batch.input.sizes().slice(2);
 }
 
 void require_extras(const DataSpec& spec, const Batch& batch, const char* method) {

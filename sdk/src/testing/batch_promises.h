@@ -28,7 +28,7 @@ void require_extras(const DataSpec& spec, const Batch& batch, const char* method
 void require_classes(const DataSpec& spec, std::span<const int64_t> labels, std::span<const int64_t> numbers,
                      bool may_ignore);
 
-// Returns whether the target has a class for each pixel of the pictures.
+// Returns whether the target has a class for each pixel of the pictures, or voxel of the volumes.
 bool has_class_per_pixel(const Batch& batch);
 
 // Returns whether it is int64 in one piece, and its numbers then.

@@ -17,9 +17,8 @@ namespace {
 // A number for each class, of each sample, of each of its symbols or, before height and width, of each of its pixels.
 std::vector<int64_t> shape_of_scores(const Batch& batch, int64_t classes) {
   const auto& target = batch.target;
-  if (target.dim() == 3) return {batch.size(), classes, target.size(1), target.size(2)};
-  auto shape = target.dim() == 2 ? target.sizes().vec() : std::vector<int64_t>{batch.size()};
-  shape.push_back(classes);
+  auto shape = target.dim() > 1 ? target.sizes().vec() : std::vector<int64_t>{batch.size()};
+  shape.insert(target.dim() > 2 ? shape.begin() + 1 : shape.end(), classes);
   return shape;
 }
 

@@ -127,7 +127,8 @@ std::string skips_overflow(const OptimizerTest& test) {
 std::vector<std::string> all(const OptimizerTest& test) {
   return problems_of({{"steps", [&] { return steps(test); }},
                       {"skips_overflow", [&] { return skips_overflow(test); }},
-                      {"state_round_trip", [&] { return state_round_trip(test); }}});
+                      {"state_round_trip", [&] { return state_round_trip(test); }},
+                      {"step_parts", [&] { return step_parts(test); }}});
 }
 
 }  // namespace ddprun::check

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Converts pictures, tables and texts to what ddprun reads. See docs/data.md.
+"""Converts pictures, tables and texts to what ddprun reads. See `ddprun docs data`.
 
     tools/convert shards pictures/ --out shards                  a folder for each class, below train/, val/ ... or not
     tools/convert shards train=a.parquet val=b.parquet --out shards --image image --label label
@@ -48,7 +48,7 @@ def parse_arguments():
     add("--image", default="image", metavar="COLUMN", help="shards: the pictures, or their paths (default image)")
     add("--label", default="label", metavar="COLUMN", help="shards: the classes, numbers or names (default label)")
     add("--shard-size", type=size, default=size("256M"), metavar="BYTES", help="shards: of a tar, about (default 256M)")
-    add("--target", metavar="COLUMN", help="arrays: what is to be learned; names and whole numbers are classes")
+    add("--target", metavar="COLUMN", help="arrays: what is to be learned, by default target, label, class or y, or else the last column")
     add("--task", choices=("classification", "regression"), help="arrays: by default, whole numbers from 0 on and names are classes")
     add("--drop-missing", action="store_true", help="arrays: leave out rows with an empty value, nan or inf, and count them")
     add("--input", type=lambda text: text.split(","), metavar="A,B", help="arrays: by default all other columns")
@@ -58,9 +58,8 @@ def parse_arguments():
     options = parser.parse_args()
     if options.input and options.target in options.input:
         parser.error(f"--input {options.target}: it is the target: a network would learn to copy it")
-    for form, needed in (("arrays", "target"), ("tokens", "tokenizer")):
-        if options.form == form and not getattr(options, needed):
-            parser.error(f"{form} needs --{needed}")
+    if options.form == "tokens" and not options.tokenizer:
+        parser.error("tokens needs --tokenizer")
     return options
 
 
@@ -90,7 +89,7 @@ def main():
     except ImportError as error:
         if error.name in ("numpy", "safetensors"):
             use_clones_python()
-        raise UserError(f"{error}: pip install {error.name}, for {sys.executable}") from None
+        raise UserError(f"{error}: {sys.executable} -m pip install {error.name}") from None
     except OSError as error:
         raise UserError(f"{error.filename or options.out}: {error.strerror or error}") from error
     except KeyboardInterrupt:

@@ -10,6 +10,9 @@ from convert.names import has_blanks, require_distinct
 from convert.tables import Table, is_table
 from convert.targets import Target, loses_digits
 
+TARGETS = ("target", "label", "class", "y", "outcome")  # what a column that is to be learned is often called
+MOST_TOLD = 12  # columns in a message
+MOST_LISTED = 40  # columns to be typed as they stand there
 MISSING = ("", "na", "n/a", "nan", "null", "none")  # how tables write that there is no number
 
 
@@ -21,7 +24,11 @@ def convert(splits, output, options):
             raise UserError(f"{path}: expected a .parquet, .csv or .tsv file, or a folder of such")
         account = Account()
         table = Table(path, account)
+        if not options.target:
+            options.target = guessed_target(table, account)
         columns = columns or [name for name in table.all_columns() if name != options.target]
+        if options.target in columns:
+            raise UserError(f"--input {options.target}: it is the target: a network would learn to copy it; --target names another")
         require_distinct(columns, "--input")
         table.choose([*columns, options.target])
         for part in table.parts:
@@ -40,6 +47,15 @@ def convert(splits, output, options):
     return lines
 
 
+def guessed_target(table, account):
+    """Returns the column that is called a target, or the last one; and has that told."""
+    columns = table.parts[0].columns
+    called = [name for name in columns if name.lower() in TARGETS]
+    target = called[0] if len(called) == 1 else columns[-1]
+    account.note(f"the target is {target}, {'by its name' if len(called) == 1 else 'the last column'}; --target names another")
+    return target
+
+
 class Rows:
     def __init__(self, table, columns, options, account):
         self.table, self.columns, self.options, self.account, self.seen = table, columns, options, account, 0
@@ -54,7 +70,7 @@ class Rows:
             if not problem and missing(row[self.options.target]):
                 problem = f"the column {self.options.target} is empty"
             if problem and not self.options.drop_missing:
-                raise UserError(f"{place}: {problem}; --drop-missing leaves such rows out")
+                raise UserError(f"{place}: {problem}{self.all_missing()}; --drop-missing leaves such rows out")
             if problem:
                 self.account.leave_out("rows with a missing value", place)
                 continue
@@ -70,6 +86,35 @@ class Rows:
             raise UserError(f"{self.table.path}: it has no rows" + (" without missing values" if self.seen else ""))
         return inputs, targets
 
+    def columns_with(self, is_so):
+        """Returns {column: in how many rows}, and the number of rows where no column is so."""
+        found, others = {}, 0
+        for _, row in self.table.rows():
+            here = [name for name in [*self.columns, self.options.target] if is_so(name, row[name])]
+            others += not here
+            for name in here:
+                found[name] = found.get(name, 0) + 1
+        return found, others
+
+    def all_missing(self):
+        """Returns where else values are missing, behind the first; empty if there is but one."""
+        found, whole = self.columns_with(lambda name, value: missing(value) if name == self.options.target else is_missing(value))
+        if sum(found.values()) < 2:
+            return ""
+        shown = ", ".join(f"{name} in {count:,}" for name, count in sorted(found.items(), key=lambda one: -one[1])[:MOST_TOLD])
+        return f"; values are missing in {len(found)} column{'s' * (len(found) > 1)}: {shown} rows, and {whole:,} rows are whole"
+
+    def all_words(self):
+        """Returns what to do about columns of words, naming all."""
+        found, _ = self.columns_with(lambda name, value: name != self.options.target and is_word(value))
+        rest = [name for name in self.columns if name not in found]
+        shown = ", ".join(list(found)[:MOST_TOLD])
+        told = f"columns of words: {shown}; " if len(found) > 1 else ""
+        if not rest:
+            return told + "no column of numbers is left; turn words into numbers first (pandas.get_dummies)"
+        listed = ",".join(rest) if len(rest) <= MOST_LISTED else f"{rest[0]},{rest[1]},..."
+        return f"{told}--input '{listed}' names the columns of numbers; or turn words into numbers first (pandas.get_dummies)"
+
     def numbers_of(self, row, place):
         """Returns the inputs of a row, or None and what is missing."""
         parts = []
@@ -77,7 +122,7 @@ class Rows:
             try:
                 part = numpy.asarray(number(row[name]), numpy.float64)
             except (TypeError, ValueError, OverflowError):
-                raise UserError(f"{place}: the column {name} holds {row[name]!r:.80}, which is no number; --input names the columns of numbers") from None
+                raise UserError(f"{place}: the column {name} holds {row[name]!r:.80}, which is no number; {self.all_words()}") from None
             with numpy.errstate(over="ignore"):
                 narrow = part.astype(numpy.float32)
             if not numpy.isfinite(narrow).all():
@@ -98,6 +143,23 @@ def number(value):
     if "_" in text:
         raise ValueError("Python would read 1_000")
     return float("nan" if text.lower() in MISSING else text)
+
+
+def is_word(value):
+    try:
+        numpy.asarray(number(value), numpy.float64)
+        return False
+    except (TypeError, ValueError, OverflowError):
+        return True
+
+
+def is_missing(value):
+    """Returns whether an input has no number that float32 holds."""
+    try:
+        with numpy.errstate(over="ignore"):
+            return not numpy.isfinite(numpy.asarray(number(value), numpy.float64).astype(numpy.float32)).all()
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def missing(value):

@@ -65,6 +65,8 @@ class Target:
         self.numbers = {value: number for number, value in enumerate(ordered)}
 
     def refuse_gaps(self, found):
+        if len(found) == 1:
+            raise UserError(f"the target is {found[0]} in all rows: there is nothing to learn; --target names another column")
         if self.task is None:
             raise UserError(
                 f"the target holds {len(found):,} different whole numbers from {found[0]} to {found[-1]}, which are not those from 0 on: "

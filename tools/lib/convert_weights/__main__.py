@@ -5,7 +5,7 @@
     tools/convert_weights resnet50.pth resnet50.safetensors
     ddprun experiments/mine.yaml pretrained.file=resnet50.safetensors
 
-The file is read as tensors alone: code in it is not run. See "Fine-tuning" in docs/training.md."""
+The file is read as tensors alone: code in it is not run. See `ddprun docs fine-tuning`."""
 
 import argparse
 import os
@@ -59,7 +59,7 @@ def main():
         import torch  # noqa: F401
     except ImportError as error:
         use_clones_python()
-        raise UserError(f"{error}: pip install torch safetensors numpy, for {sys.executable}") from None
+        raise UserError(f"{error}: {sys.executable} -m pip install torch safetensors numpy") from None
     from convert_weights.checkpoint import read_checkpoint, weights_in
 
     tensors, others, told = weights_in(read_checkpoint(options.source), options.key, options.source)

@@ -13,10 +13,12 @@ SEED = 7
 TOLERANCE = 1e-5  # of the largest number; PyTorch has another kernel for some modules where it runs them eagerly
 
 
-def check_programs(module, programs, inputs):
-    """Raises UserError for what would train differently. Weights and buffers are as before."""
-    refuse_own_gradients(module, inputs)
-    for program, training in zip(programs, (True, False), strict=True):
+def check_programs(module, programs, inputs, modes=(True, False)):
+    """Raises UserError for what would train differently. `programs` are those of the `modes`, True for training. Weights and buffers are
+    as before."""
+    if True in modes:
+        refuse_own_gradients(module, inputs)
+    for program, training in zip(programs, modes, strict=True):
         module.train(training)
         start = {name: value.clone() for name, value in module.state_dict().items()}
         expected = outcome(module, dict(module.named_parameters()), module.named_buffers, inputs, training)
@@ -45,13 +47,13 @@ class Traced:
         signature = self.program.graph_signature
         arguments = [values.pop(0) if one.target is None else self.tensors.get(one.target) for one in signature.input_specs]
         results = torch.fx.Interpreter(self.program.graph_module).run(*arguments)
-        output = None
+        outputs = []
         for spec, value in zip(signature.output_specs, results, strict=True):
             if spec.target is None:
-                output = value
+                outputs.append(value)
             else:
                 self.tensors[spec.target].copy_(value)
-        return output
+        return tuple(outputs)
 
 
 def outcome(call, parameters, buffers, inputs, training):
@@ -59,16 +61,20 @@ def outcome(call, parameters, buffers, inputs, training):
     torch.manual_seed(SEED)
     try:
         with torch.set_grad_enabled(training), quiet():
-            output = call(**examples(inputs, BATCH, SEED))
-        found = {"the output": output.detach()}
+            outputs = several(call(**examples(inputs, BATCH, SEED)))
+        found = {f"the output {i}" if i > 0 else "the output": one.detach() for i, one in enumerate(outputs)}
         if training:
-            found |= gradients_of(output, parameters)
+            found |= gradients_of(outputs[0], parameters)
         return found | {f"buffer {name}": value.detach().clone() for name, value in buffers()}
     except UserError:
         raise
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(f"with a batch of {BATCH}: {type(error).__name__}: {first}") from error
+
+
+def several(output):
+    return output if isinstance(output, tuple) else (output,)
 
 
 def put_back(module, state):
@@ -117,7 +123,7 @@ def refuse_own_gradients(module, inputs):
     module.train()
     given = examples(inputs, BATCH, SEED)
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    output = module(**given)
+    output, *_ = several(module(**given))
     put_back(module, before)
     pending, seen = [output.grad_fn], set()
     while pending:

@@ -30,11 +30,12 @@ def convert(network, weights, about, out, kind):
     if network.endswith(".ts"):
         program = program_of_script(network, about)
     else:
-        program, training = trained_programs(network, weights)
+        program, others, losses = trained_programs(network, weights)
         if about["raw"]:
             program = reexported(Raw(program, about), about)
         else:
-            extra["train.json"] = training  # the model plugin `exported` trains it on
+            extra |= others  # the model plugin `exported` trains it on
+            extra["ddprun.json"] = json.dumps(about | losses, indent=1)
     if kind == "pt2":
         torch.export.save(program, out, extra_files=extra)
     else:
@@ -80,25 +81,38 @@ def whole_lists(module):
 
 
 def trained_programs(file, weights):
-    """The program for evaluation with these weights, and the text of the one for training, which shares them."""
-    from torch._export.serde.schema import ExportedProgram
-    from torch._export.serde.serialize import ExportedProgramDeserializer, _bytes_to_dataclass
-
-    texts = {"eval.json": "", "train.json": ""}
+    """The program for predictions with these weights, {record: text} of the others, which share them, and what ddprun.json says of a loss
+    that the network computes."""
+    texts = {"eval.json": "", "train.json": "", "predict.json": "", "ddprun.json": ""}
     program = torch.export.load(file, extra_files=texts)
     trained = torch.load(weights, map_location="cpu", weights_only=True)
     with torch.no_grad():
         for name, value in program.state_dict.items():
             value.copy_(trained[name])
-    if texts["train.json"]:  # `ddprun export` wrote it: the one that was loaded is for evaluation
-        return program, texts["train.json"]
+    about = json.loads(texts["ddprun.json"] or "{}")
+    losses = {key: about[key] for key in ("results", "over", "network", "target") if key in about}
+    if texts["train.json"]:  # `ddprun export` wrote it: the one that was loaded is for predictions
+        return program, {record: texts[record] for record in ("train.json", "eval.json") if texts[record]}, losses
+    others = {"train.json": main_program(file)}
+    if texts["predict.json"]:
+        others["eval.json"] = texts["eval.json"]
+    return parsed(texts["predict.json"] or texts["eval.json"], program), others, losses
+
+
+def parsed(text, program):
+    """The program of a text, over the tensors of another one."""
+    from torch._export.serde.schema import ExportedProgram
+    from torch._export.serde.serialize import ExportedProgramDeserializer, _bytes_to_dataclass
+
+    found = _bytes_to_dataclass(ExportedProgram, text.encode())
+    return ExportedProgramDeserializer().deserialize(found, program.state_dict, program.constants, None)
+
+
+def main_program(file):
     with torch._C.DisableTorchFunctionSubclass():
         archive = torch._C.PyTorchFileReader(file)
     record = next(name for name in archive.get_all_records() if name.startswith("models/") and name.endswith(".json"))
-    training = archive.get_record(record).decode()
-    evaluation = _bytes_to_dataclass(ExportedProgram, texts["eval.json"].encode())
-    found = ExportedProgramDeserializer().deserialize(evaluation, program.state_dict, program.constants, None)
-    return found, training
+    return archive.get_record(record).decode()
 
 
 def only_input(program):
@@ -151,7 +165,7 @@ def require_packages(kind):
 
         missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
-        raise Refused(f".onnx needs {' and '.join(missing)}: pip install onnx onnxscript, for {sys.executable}")
+        raise Refused(f".onnx needs {' and '.join(missing)}: {sys.executable} -m pip install onnx onnxscript")
 
 
 def first_line(error):

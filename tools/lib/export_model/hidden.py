@@ -35,7 +35,7 @@ def check_module(module, inputs):
         before, after, changed = observed(module, inputs, SEED)
         filled = {owner: before.empties[owner] for owner in changed if owner in before.empties}
         if filled:  # caches, if other samples fill them alike
-            empty(filled)
+            call_all(filled.values())
             _, again, _ = observed(module, inputs, SEED + 1)
             alike = {owner: one for owner, one in filled.items() if same_values(after.of(owner), again.of(owner))}
             caches |= alike
@@ -46,13 +46,19 @@ def check_module(module, inputs):
                 "would keep what the traced call found: buffers (register_buffer) hold numbers that change, torch.rand() draws, and "
                 "modes and requires_grad are set before the training"
             )
-    empty(caches)
+    call_all(caches.values())
     module.train()
 
 
-def empty(caches):
-    for one in caches.values():
+def call_all(functions):
+    for one in functions:
         one()
+
+
+def unset_all(value, names):
+    for name in names:
+        if getattr(value, name, None) is not None:
+            setattr(value, name, None)
 
 
 def observed(module, inputs, seed):
@@ -177,11 +183,12 @@ class Snapshot:
     def __init__(self, module):
         self.values, self.owners, self.seen = {}, {}, {}
         self.empties = {}  # {owner: what makes it empty again}
-        self.parts = list(module.modules())
+        named = [*module.named_modules(), *getattr(module, "hidden_parts", list)()]
+        self.parts = [part for _, part in named]
         self.modules = {id(part) for part in self.parts}
-        for name, part in module.named_modules():
+        for name, part in named:
             self.add_module(name, part)
-        self.add_classes(module)
+        self.add_classes(self.parts)
         self.add_generators()
 
     def of(self, owner):
@@ -201,6 +208,8 @@ class Snapshot:
                 self.add(f"{title} mode", f"the mode (training or evaluation) of {name or 'the module'}", title, value)
             elif attribute in ("_forward_hooks", "_forward_pre_hooks"):
                 self.add((id(part), attribute), f"what a forward hook of {name or 'the module'} keeps", title, list(value.values()))
+                if not value:
+                    self.empties[id(part), attribute] = value.clear
             elif attribute not in STANDARD and not isinstance(value, (torch.nn.Parameter, torch.nn.Module)):
                 self.add((id(part), attribute), title, title, value)
                 if value is None:
@@ -215,8 +224,8 @@ class Snapshot:
             title = f"{name}.{key}" if name else key
             self.add(f"{title} buffer", f"the buffer {title} (not persistent: no checkpoint has it)", f"{title} buffer", part._buffers.get(key))
 
-    def add_classes(self, module):
-        for cls in {base for part in module.modules() for base in type(part).__mro__ if base is not object}:
+    def add_classes(self, parts):
+        for cls in {base for part in parts for base in type(part).__mro__ if base is not object}:
             file = source_file(cls)
             if file is None or is_torch(file):
                 continue
@@ -252,8 +261,16 @@ class Snapshot:
             return  # loggers remember whom they answer to, and tell it to nobody
         elif id(value) not in self.modules and depth < DEEPEST and id(value) not in self.seen:
             self.seen[id(value)] = value  # alive, so that no other has its id
+            if isinstance(owner, tuple):
+                self.note_unset(owner, value)
             for key, one in self.inside(value):
                 self.add(owner, title, f"{path}.{key}", one, depth + 1)
+
+    def note_unset(self, owner, value):
+        """What an object has as None, a first call may decide, as a cache's content: config.problem_type of transformers."""
+        unset = [key for key, one in getattr(value, "__dict__", {}).items() if one is None]
+        if unset and not isinstance(value, (type, types.ModuleType, types.FunctionType)):
+            self.empties[owner] = functools.partial(call_all, [self.empties.get(owner, tuple), functools.partial(unset_all, value, unset)])
 
     def keep(self, owner, title, path, value):
         self.values[path], self.owners[path] = value, (owner, title)

@@ -61,7 +61,7 @@ def parse_input(word, default_name):
 
 def parse_inputs(words, module):
     """Without a name, the first is forward()'s first argument, and so on."""
-    arguments = [name for name, one in inspect.signature(module.forward).parameters.items() if one.kind in NAMED]
+    arguments = [name for name, one in signature_of(module).parameters.items() if one.kind in NAMED]
     if not arguments:
         raise UserError(
             f"forward() of {type(module).__name__} names no arguments (*args, **kwargs), and an exported program is called by their names: "
@@ -79,6 +79,15 @@ def parse_inputs(words, module):
             )
         inputs.append(one)
     return inputs
+
+
+def signature_of(module):
+    """Returns that of the module inside where forward(*args, **kwargs) hands all on."""
+    signature = inspect.signature(module.forward)
+    kinds, inside = {one.kind for one in signature.parameters.values()}, list(module.children())
+    if len(inside) == 1 and inspect.Parameter.VAR_KEYWORD in kinds and not kinds & set(NAMED):
+        return signature_of(inside[0])
+    return signature
 
 
 def examples(inputs, batch, seed):

@@ -19,6 +19,7 @@ REASONS = {  # what torch.export says, and what that means
     r"^aten\.[\w.]+$": "torch.export has no rule for the sizes of this operator's result",
     r"fake tensor in the exported program constant's list": "does forward() call torch.autograd.grad() or backward()? Gradients within it "
     "cannot be traced",
+    r"FlexAttention": "torch.nn.functional.scaled_dot_product_attention with attn_mask can be exported",
     r"torch\._C\.Generator": "random numbers are torch's own alone: without generator=",
     r"must be tuple of ints, ?but got FakeTensor": "packed sequences have sizes that depend on values: give padded ones, and a mask",
     r"data-dependent|GuardOnDataDependent": "what is done depends on the values of a tensor: torch.where or torch.cond can replace the `if`",
@@ -26,10 +27,10 @@ REASONS = {  # what torch.export says, and what that means
 }
 
 
-def export_programs(module, inputs):
-    """[for training, for evaluation]"""
+def export_programs(module, inputs, modes=(True, False)):
+    """[for training, for evaluation], or those of the `modes`, True for training."""
     programs = []
-    for training in (True, False):
+    for training in modes:
         module.train(training)
         programs.append(export_program(module, inputs))
     module.train()
@@ -42,7 +43,7 @@ def export_program(module, inputs):
     given = examples(inputs, BATCH, seed=0)
     shapes = {one.name: one.dynamic() for one in inputs}
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    attributes = {part: set(vars(part)) for part in module.modules()}
+    attributes = {part: (set(vars(part)), set(part._forward_hooks)) for part in module.modules()}
     try:
         with quiet(), contextlib.redirect_stderr(io.StringIO()):  # it writes whole graphs there
             return torch.export.export(module, (), given, dynamic_shapes=shapes)
@@ -54,9 +55,11 @@ def export_program(module, inputs):
         with torch.no_grad():
             for name, tensor in module.state_dict().items():
                 tensor.copy_(before[name])
-        for part, names in attributes.items():
+        for part, (names, hooks) in attributes.items():
             for name in set(vars(part)) - names:
                 delattr(part, name)  # they hold tensors of the tracer, without numbers
+            for hook in set(part._forward_hooks) - hooks:
+                del part._forward_hooks[hook]
 
 
 def explained(error, module, inputs):
@@ -147,3 +150,13 @@ def quiet():
             yield
     finally:
         logging.disable(level)
+
+
+def ctc_sizes(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    """Of the losses and of what their gradients need, which torch.export does not know. No value is computed here."""
+    longest = targets.size(-1)  # one target after the other in 1-D ones, so that this is enough
+    samples = log_probs.size(1)
+    return log_probs.new_empty((samples,)), log_probs.new_empty((samples, log_probs.size(0), 2 * longest + 1))
+
+
+torch.library.register_fake("aten::_ctc_loss.Tensor", ctc_sizes, allow_override=True)

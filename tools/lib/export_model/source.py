@@ -13,24 +13,43 @@ import sys
 import torch
 from ddprun import UserError
 from export_model.inputs import NAMED, examples
+from export_model.keras_model import KerasModel, from_keras, is_keras, prefer_torch
 from export_model.programs import quiet
 
 LIBRARIES = ("torchvision", "timm", "transformers")
 
 
-def make_module(source, settings, output):
-    """`source` is my_net.py:Net, torchvision:resnet18, timm:vit_tiny_patch16_224 or transformers:GPT2LMHeadModel; `settings`
-    are the constructor's arguments, for transformers those of its configuration. forward() of the result gives one tensor."""
+def make_module(source, settings):
+    return as_network(make(source, settings), source)
+
+
+def make(source, settings, is_loss=False):
+    """`source` is my_net.py:Net, torchvision:resnet18, timm:vit_tiny_patch16_224 or transformers:GPT2LMHeadModel; `settings` are the
+    constructor's arguments, for transformers those of its configuration. Where it may be a loss, a function that takes arguments is one,
+    and is returned as it is."""
     place, _, name = source.rpartition(":")
     if not place:
         raise UserError(f"{source}: expected FILE.py:NAME or LIBRARY:NAME, such as my_net.py:Net or torchvision:resnet18")
     if place in LIBRARIES:
-        module = from_library(place, name, settings)
-    else:
-        module = from_file(pathlib.Path(place), name, settings)
-    module = unwrapped(module)
+        return from_library(place, name, settings)
+    made = named_in(pathlib.Path(place), name)
+    if is_loss and not inspect.isclass(made) and needs_arguments(made, settings):
+        return functools.partial(made, **settings) if settings else made
+    return call(made, source, settings)
+
+
+def needs_arguments(function, settings):
+    parameters = inspect.signature(function).parameters.values()
+    return any(one.kind in NAMED and one.default is one.empty and one.name not in settings for one in parameters)
+
+
+def as_network(made, source):
+    if is_keras(made):
+        made = from_keras(made, source)
+    if not isinstance(made, torch.nn.Module):
+        raise UserError(f"{source} gives a {type(made).__name__}: expected a torch.nn.Module")
+    module = unwrapped(made)
     refuse_script(module, source)
-    give_one_tensor(module, output)
     return module
 
 
@@ -55,13 +74,14 @@ def refuse_script(module, source):
 
 def complete(module, inputs):
     """Calls a module with lazy layers once, as Python does before a training: that gives them their weights."""
-    if not lazy_tensors(module):
+    first_call = module.build if isinstance(module, KerasModel) else lambda given: module(**given)
+    if not lazy_tensors(module) and not isinstance(module, KerasModel):
         return
     mode = module.training
     module.eval()
     try:
         with torch.no_grad(), quiet():
-            module(**examples(inputs, 2, seed=0))
+            first_call(examples(inputs, 2, seed=0))
     except UserError:
         raise
     except Exception as error:
@@ -80,12 +100,12 @@ def lazy_tensors(module):
 def from_library(library, name, settings):
     try:
         package = importlib.import_module(f"{library}.models" if library == "torchvision" else library)
-    except ImportError as error:
-        raise UserError(f"{error}: pip install {library}, for {sys.executable}") from None
-    except Exception as error:  # of a torchvision that was made for another torch
+    except Exception as error:  # there is none, or its torchvision was made for another torch
+        told = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        names = dict.fromkeys((library, *(["torchvision"] if importlib.util.find_spec("torchvision") else [])))
         raise UserError(
-            f"{library} cannot be imported: {(str(error).strip().splitlines() or [type(error).__name__])[0]}; is it made for torch "
-            f"{torch.__version__}? pip install torch=={torch.__version__.split('+')[0]} {library}, for {sys.executable}, finds what fits"
+            f"{library} cannot be imported: {told}. To install what fits torch {torch.__version__}: {sys.executable} -m pip install "
+            f"torch=={torch.__version__.split('+')[0]} {' '.join(names)}"
         ) from None
     if library == "torchvision":
         return call(lambda **given: package.get_model(name, weights=None, **given), f"torchvision:{name}", settings)
@@ -102,10 +122,12 @@ def from_transformers(package, name, settings):
     return made(config)
 
 
-def from_file(file, name, settings):
+def named_in(file, name):
+    """Runs a file. Returns its class or function of this name."""
     if not file.is_file():
         raise UserError(f"{file}: no such file; expected FILE.py:NAME, or {', '.join(LIBRARIES)} and a name")
     sys.path.insert(0, str(file.resolve().parent))
+    prefer_torch()
     spec = importlib.util.spec_from_file_location(file.stem, file)
     code = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = code
@@ -117,10 +139,7 @@ def from_file(file, name, settings):
     if not callable(made):
         known = [key for key, value in vars(code).items() if inspect.isclass(value) and issubclass(value, torch.nn.Module)]
         raise UserError(f"{file}: no class or function {name}; modules in it: {', '.join(known) or 'none'}")
-    module = call(made, f"{file}:{name}", settings)
-    if not isinstance(module, torch.nn.Module):
-        raise UserError(f"{file}:{name} gives a {type(module).__name__}: expected a torch.nn.Module")
-    return module
+    return made
 
 
 def call(make, what, settings):
@@ -156,42 +175,3 @@ def where_of(error, file):
     if isinstance(error, SyntaxError) and error.lineno:
         lines.append(error.lineno)
     return f"{file}:{lines[-1]}" if lines else str(file)
-
-
-def give_one_tensor(module, output):
-    original = module.forward
-
-    @functools.wraps(original)
-    def forward(*args, **kwargs):
-        return one_tensor(original(*args, **kwargs), output)
-
-    forward.__signature__ = signature_of(module)
-    module.forward = forward
-
-
-def signature_of(module):
-    """Returns that of the module inside where forward(*args, **kwargs) hands all on."""
-    signature = inspect.signature(module.forward)
-    kinds, inside = {one.kind for one in signature.parameters.values()}, list(module.children())
-    if len(inside) == 1 and inspect.Parameter.VAR_KEYWORD in kinds and not kinds & set(NAMED):
-        return signature_of(inside[0])
-    return signature
-
-
-def one_tensor(result, output):
-    if isinstance(result, torch.Tensor):
-        return result
-    parts = named_parts(result)
-    wanted = output or ("logits" if "logits" in parts else next(iter(parts)) if len(parts) == 1 else None)
-    if wanted in parts:
-        return parts[wanted]
-    names = ", ".join(parts) or f"a {type(result).__name__}"
-    problem = f"there is no {output}" if output else "which of them is trained on is not clear"
-    raise UserError(f"forward() gives {names}: {problem}; --output NAME chooses one")
-
-
-def named_parts(result):
-    if hasattr(result, "_asdict"):
-        result = result._asdict()
-    items = result.items() if isinstance(result, dict) else enumerate(result) if isinstance(result, (list, tuple)) else []
-    return {str(key): value for key, value in items if isinstance(value, torch.Tensor)}

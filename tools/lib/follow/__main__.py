@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Sends runs to an experiment tracker while they train, until they end. See docs/logging.md."""
+"""Sends runs to an experiment tracker while they train, until they end. See `ddprun docs logging`."""
 
 import argparse
 import sys

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Searches hyperparameters with Optuna: what tools/sweep runs. See docs/sweeps.md."""
+"""Searches hyperparameters with Optuna: what tools/sweep runs. See `ddprun docs sweeps`."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Searches hyperparameters: tools/sweep sweeps/digits.yaml. Each trial is a run of ddprun. See docs/sweeps.md."""
+"""Searches hyperparameters: tools/sweep sweeps/digits.yaml. Each trial is a run of ddprun. See `ddprun docs sweeps`."""
 
 import sys
 

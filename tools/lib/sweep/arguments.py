@@ -16,7 +16,7 @@ USAGE = f"""\
 def parse_arguments(words):
     """Returns the command and its options."""
     command = "report" if "report" in words else "run"
-    parser = argparse.ArgumentParser(prog=TOOL, usage=USAGE, description="Searches hyperparameters; docs/sweeps.md.")
+    parser = argparse.ArgumentParser(prog=TOOL, usage=USAGE, description="Searches hyperparameters; see `ddprun docs sweeps`.")
     if command == "report":
         parser.add_argument(
             "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or its file"
@@ -57,6 +57,7 @@ def add_run(parser):
     add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
     add("--gpus", type=gpu_list, default=[], metavar="0,1", help="share these among the trials that run at once")
     add_program(parser)
+    add("--retry-failed", action="store_true", help="try the trials that have failed once more, with the same values")
     add("--grace", type=seconds, default=60, metavar="SECONDS",
         help="a process of another machine that is silent for this long is dead")  # fmt: skip
 
@@ -78,6 +79,8 @@ def add_slurm(parser):
 def check(options, parser):
     if not options.sweep:
         parser.error(f"there is no sweep file: {TOOL} sweeps/digits.yaml")
+    if options.slurm and options.retry_failed:
+        parser.error("--retry-failed: without --slurm: the jobs of the array that are under way take these trials too")
     for word in options.overrides:
         if not re.match(r"(\+{0,2}[^=+~]+=)|(~[^=]+$)", word):
             parser.error(f"{word}: expected key=value, +key=value or ~key, as ddprun takes them")

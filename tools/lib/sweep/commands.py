@@ -73,6 +73,8 @@ def run_trials(study, program, options):
     stopping = threading.Event()
     ctrl_c_sets(stopping, lambda: say("stopping: the trials save first"))
     say(f"{study.name}: {sweep.cap() or 'endless'} trials, {len(slots)} at a time, in {shown(folder)}")
+    if options.retry_failed:
+        say(f"{count_text(study.try_failed_again())} tried again")
     study.processes.join()
     try:
         done = Sweeper(study, program, slots, words, stopping).run()
@@ -82,6 +84,10 @@ def run_trials(study, program, options):
         say("stopped; the same command continues it")
         return SAVED
     return report_study(study, program)
+
+
+def count_text(failed):
+    return f"{failed or 'no'} failed trial{'' if failed == 1 else 's'} {'is' if failed == 1 else 'are'}"
 
 
 def write_record(study):

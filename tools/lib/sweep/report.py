@@ -11,7 +11,7 @@ import optuna
 
 from ddprun.terminal import printable
 from sweep.best import best_trial, write_best
-from sweep.study import State, trial_name
+from sweep.study import State, not_tried_again, trial_name, tried_again
 from sweep.table import ranked, short_names, table_text, time_text
 
 MOST_SHOWN = 100  # trials on a page, which has a line for each in every chart
@@ -23,6 +23,8 @@ def report_study(study, program):
     trials = study.trials()
     print(printable(table_text(study)))
     print(summary_line(trials))
+    if any(one.state == State.FAIL for one in not_tried_again(trials)):
+        print("  --retry-failed with the same command tries the failed trials again")
     best = best_trial(study)
     if best:
         print(f"best: {trial_name(best.number)}, {study.sweep.metric.name} {best.value:.6g}")
@@ -38,6 +40,8 @@ def summary_line(trials):
     counts = {state: sum(one.state == state for one in trials) for state in State}
     words = [(State.COMPLETE, "done"), (State.PRUNED, "pruned"), (State.FAIL, "failed"), (State.RUNNING, "under way")]
     text = f"{len(trials)} trials: " + ", ".join(f"{counts[state]} {word}" for state, word in words if counts[state])
+    if again := len(tried_again(trials)):
+        text += f", {again} of them tried again"
     saved = saved_seconds(trials)
     return text + (f"; pruning saved about {time_text(saved)} of training" if saved else "")
 
@@ -64,7 +68,7 @@ def page_line(study, program):
     if done.returncode:
         return f"  no report.html: {done.stderr.strip().removeprefix('ddprun: error: ')}"
     left = len(trials) - len(here)
-    return f"  {shown(page)}" + (f"  without {left} trials: it has the best {len(here)} of this machine" if left else "")
+    return f"  {shown(page)}" + (f"  without {left} trial{'s' * (left > 1)}: it has the best {len(here)} of this machine" if left else "")
 
 
 def importance_line(study):

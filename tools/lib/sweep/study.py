@@ -17,6 +17,7 @@ SPEC = "sweep"  # of the study's user attributes
 OWNER = "process"  # of a trial's: whose trial it is
 PRUNING = "pruning"  # at which iteration it was decided
 REASON = "reason"  # why it failed
+AGAIN = "again"  # the number of the failed trial that this one tries again
 RUN = "run"  # its run's folder: on another machine it may be another
 
 
@@ -26,6 +27,17 @@ def trial_name(number):
 
 def run_path(trial):
     return pathlib.Path(trial.user_attrs[RUN])
+
+
+def not_tried_again(trials):
+    """Returns the trials but for those that have failed and whose values another has: these do not count."""
+    again = tried_again(trials)
+    return [trial for trial in trials if trial.number not in again]
+
+
+def tried_again(trials):
+    """Returns {number of a failed trial: number of the one that tries it again}."""
+    return {trial.user_attrs[AGAIN]: trial.number for trial in trials if AGAIN in trial.user_attrs}
 
 
 class SweepStudy:
@@ -82,10 +94,20 @@ class SweepStudy:
             trials = self.trials()
             if left := self.left_behind(trials, mine):
                 return self.take_over(left[0])
-            if not more or len(trials) >= (self.sweep.cap() or len(trials) + 1) or self.target_reached(trials):
+            counted = not_tried_again(trials)
+            if not more or len(counted) >= (self.sweep.cap() or len(counted) + 1) or self.target_reached(counted):
                 return None
-            proposed = self.proposals.next(trials)
+            proposed = self.proposals.next(counted)
             return None if proposed is None or proposed[0] is None else self.create(len(trials), *proposed)
+
+    def try_failed_again(self):
+        """Makes a trial of the same values for each that has failed, as if a dead process had left it. Returns their number."""
+        with self.place.lock():
+            trials = self.trials()
+            failed = [one for one in not_tried_again(trials) if one.state == State.FAIL]
+            for number, trial in enumerate(failed, len(trials)):
+                self.create(number, trial.params, {}, **{OWNER: "", AGAIN: trial.number})
+            return len(failed)
 
     def take_over(self, trial):
         if trial.user_attrs[RUN] != self.run_of(trial.number):
@@ -105,11 +127,11 @@ class SweepStudy:
     def run_of(self, number):
         return str(self.folder / trial_name(number))
 
-    def create(self, number, values, notes):
+    def create(self, number, values, notes, **attributes):
         """Creates a trial in one transaction, whoever is killed when."""
         spaces = {one.path: one.space.distribution() for one in self.sweep.parameters}
         words = [f"{path}={override_text(value)}" for path, value in values.items()]
-        notes_of_ours = {OWNER: self.processes.id, RUN: self.run_of(number), "overrides": words}
+        notes_of_ours = {OWNER: self.processes.id, RUN: self.run_of(number), "overrides": words} | attributes
         template = optuna.trial.create_trial(
             state=State.RUNNING, params=values, distributions=spaces, user_attrs=notes_of_ours, system_attrs=notes
         )

@@ -2,8 +2,9 @@
 """Formats the trials as a table for the terminal, the best first."""
 
 import shutil
+import textwrap
 
-from sweep.study import REASON, State, trial_name
+from sweep.study import REASON, State, trial_name, tried_again
 
 COLUMNS = 80
 WORDS = {
@@ -33,11 +34,17 @@ def table_text(study, width=None):
     rows = [["TRIAL", "STATUS", study.sweep.metric.name, "TIME", *short_names(paths).values()]]
     rows += [cells(one) + [value_text(one.params.get(path)) for path in paths] for one in trials]
     lines = fitted(rows, width)
-    failed = [one for one in trials if one.state == State.FAIL]
-    lines += [
-        f"{trial_name(one.number)} failed: {one.user_attrs.get(REASON, 'nobody knows why')}"[:width] for one in failed
-    ]
+    again = tried_again(trials)
+    for one in trials:
+        if one.state == State.FAIL:
+            lines += failure_lines(one, again.get(one.number), width)
     return "\n".join(lines)
+
+
+def failure_lines(trial, again, width):
+    after = f", tried again as {trial_name(again)}" if again is not None else ""
+    text = f"{trial_name(trial.number)} failed{after}: {trial.user_attrs.get(REASON, 'nobody knows why')}"
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def short_names(keys):

@@ -11,6 +11,7 @@ from ddprun.lock import is_held, owner
 from ddprun.rows import metric_names, number, read_lines, standing_rows
 from tooling.durable import sync, sync_folder
 
+LONGEST_REASON = 2000  # letters
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
 
 
@@ -131,7 +132,8 @@ class TrialRun:
 
 
 def one_line(text):
-    return " ".join(str(text).split())[:300]
+    line = " ".join(str(text).split())
+    return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + " ..., whole in the run's summary.json or log"
 
 
 def tail(file):

@@ -48,6 +48,11 @@ std::string skips_overflow(const OptimizerTest& test);
 // does not fit is refused with a UserError that names the entry, and changes nothing.
 std::string state_round_trip(const OptimizerTest& test);
 
+// What step_parts() promises: all parameters are in one part each; the steps of a part alone, while no other parameter
+// has a gradient, are bit for bit those of all parts, also after a state of it alone was loaded. Nothing is promised by
+// an optimizer without parts.
+std::string step_parts(const OptimizerTest& test);
+
 // Runs all of the above but same_as(); each problem carries the name of the function that found it.
 std::vector<std::string> all(const OptimizerTest& test);
 

@@ -68,7 +68,10 @@ def require_usable(options):
 
 
 def missing(name, what):
-    return f"{what}: pip install {KINDS[name].packages}, for {sys.executable}; or name another Python, which has it (a logger's option `python`)"
+    return (
+        f"{what}: {sys.executable} -m pip install {KINDS[name].packages}; or take another Python, which has it: PYTHON {sys.argv[0]} ...,"
+        " or a logger's option `python`"
+    )
 
 
 def tracker(name):

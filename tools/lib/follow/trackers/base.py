@@ -51,8 +51,8 @@ class Base:
         return self.options.name or self.run.name
 
     def result(self, status, summary):
-        """Returns how the run ended, with its summary but for the last metrics, which are rows already."""
-        return {"status": status} | {key: value for key, value in summary.items() if key != "metrics"}
+        """Returns how the run ended, with its summary but for the last metrics and the history, which are rows already."""
+        return {"status": status} | {key: value for key, value in summary.items() if key not in ("metrics", "history")}
 
     def files(self):
         """Returns the run's files that are kept with it: its experiment, summary, report and, if asked for, best weights."""

@@ -180,7 +180,7 @@ class Tracker(Base):
     # Its end
 
     def finish(self, status, summary):
-        end = self.end_milliseconds()
+        end = self.end_milliseconds(status)
         for file in [*self.files(), *self.more_files()]:
             folder = file.parent.name if file.parent != self.run.path else None
             self.artifact(file.name, lambda: self.client.log_artifact(self.id, str(file), folder))
@@ -205,11 +205,15 @@ class Tracker(Base):
         logs = sorted(f"logs/{file.name}" for file in (self.run.path / "logs").glob("*.log"))
         return [file for name in (*ARTIFACTS, *logs) if (file := regular_below(self.run.path, name))]
 
-    def end_milliseconds(self):
-        """When the run ended by its own clock, however late that is sent; None if unknown."""
+    def end_milliseconds(self, status):
+        """When the run ended by its own clock, however late that is sent: of one that was killed, when it was last heard of.
+        None if unknown.
+        """
         lines = [line for name in ("metrics.jsonl", "events.jsonl") for line in read_lines(self.run.path / name)[0]]
-        times = [line["time"] for line in lines if isinstance(line.get("time"), (int, float))]
-        return int(max(times) * 1000) if times else None
+        lines = [line for line in lines if isinstance(line.get("time"), (int, float))]
+        if status != "killed" and (ends := [line for line in lines if line.get("kind") == "end"]):
+            lines = ends  # a resumption that was refused later has changed nothing
+        return int(max(line["time"] for line in lines) * 1000) if lines else None
 
     def leave(self):
         pass

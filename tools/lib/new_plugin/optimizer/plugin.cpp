@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -33,6 +34,10 @@ class @class@ final : public ddprun::Optimizer {
       }
     }
   }
+
+  // Each parameter is stepped by itself, so that workers can share them (trainer.shard_optimizer). Remove this if one
+  // parameter's step depends on another's gradient, as a norm over all of them does.
+  std::vector<ddprun::StepPart> step_parts() const override { return parts_by_parameter(); }
 
   // What the next step depends on besides the weights: "<parameter>/<what>". It goes into checkpoints.
   ddprun::OptimizerState state() const override {

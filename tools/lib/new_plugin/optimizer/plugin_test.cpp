@@ -20,6 +20,7 @@ TEST(@class@, TakesTheStepsOfLibTorchs) {
 TEST(@class@, StepsDownhillAtTheLearningRateOfItsGroups) { EXPECT_EQ(check::steps(kOptimizer), ""); }
 TEST(@class@, SkipsAStepThatOverflowed) { EXPECT_EQ(check::skips_overflow(kOptimizer), ""); }
 TEST(@class@, GoesOnFromACheckpointAsIfNeverInterrupted) { EXPECT_EQ(check::state_round_trip(kOptimizer), ""); }
+TEST(@class@, StepsEachParameterAsIfThereWereNoOther) { EXPECT_EQ(check::step_parts(kOptimizer), ""); }
 
 TEST(@class@, SaysWhichOptionIsWrong) {
   EXPECT_EQ(check::option_problems(DDPRUN_PLUGIN, {{"lr", -1.0}}), "optimizer.lr: expected float >= 0, found -1");

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// How much memory a worker's training takes, estimated before it: weights, gradients, the optimizer's state, averages,
+// and what grows with the samples that are computed at once. Measured in small steps on the CPU. It is what tensors
+// take: kernels of a GPU need workspace besides, and allocators keep what was freed.
+#pragma once
+
+#include "config/experiment.h"
+
+#include <ddprun/model.h>
+#include <ddprun/optimizer.h>
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun {
+
+// All in bytes.
+struct MemoryPlan {
+  int64_t weights = 0;  // and buffers
+  int64_t gradients = 0, optimizer = 0, averages = 0;
+  int64_t sharing = 1;  // workers that share optimizer and averages (trainer.shard_optimizer); the most of one counts
+  int64_t fixed = 0;    // of a step, besides gradients, however few samples there are
+  int64_t per_sample = 0;
+
+  void share(int64_t workers, double largest);  // `largest` of all is one worker's
+
+  int64_t total(int64_t samples) const {
+    return weights + gradients + optimizer + averages + fixed + per_sample * samples;
+  }
+};
+
+// Measures what this thread's tensors on the CPU take, those that are made while it lives, also by its backward passes.
+class TensorMemory {
+ public:
+  TensorMemory();
+  ~TensorMemory();
+  TensorMemory(const TensorMemory&) = delete;
+  TensorMemory& operator=(const TensorMemory&) = delete;
+
+  int64_t now() const;   // bytes; those that are still there
+  int64_t peak() const;  // bytes
+
+  // From here on so many bytes of what is there do not count.
+  void leave_out(int64_t bytes);
+
+ private:
+  class Counter;
+  std::shared_ptr<Counter> counter_;
+  c10::DebugInfoGuard listening_;
+};
+
+// Returns what the optimizer's state will take, from one step in which a few small parameters have gradients of zeros.
+// Its parameters are those of its groups.
+int64_t optimizer_bytes(Optimizer& optimizer);
+
+// Plans the training of this model. `loss_of(samples)` computes the loss of so many samples: of 2, of 4 and, while the
+// gradients of its weights hide what a sample takes, of four times as many, up to 4096. Leaves no gradients.
+MemoryPlan plan_memory(Model& model, Optimizer& optimizer, const TrainerConfig& config,
+                       const std::function<at::Tensor(int64_t)>& loss_of);
+
+// Returns the most samples that a worker computes at once, of `parts` workers or GPUs.
+int64_t samples_at_once(const TrainerConfig& config, int64_t parts);
+
+// Returns "4.1 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB, activations 2.1 GB (64 samples at once,
+// 33 MB each)", or "optimizer 249 MB (shared by 4 workers)".
+std::string text_of(const MemoryPlan& plan, int64_t samples);
+
+}  // namespace ddprun

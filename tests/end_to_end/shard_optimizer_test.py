@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""trainer.shard_optimizer: workers that share the optimizer leave the files of workers that do not, bit for bit."""
+
+import signal
+import unittest
+
+from command import DDPRUN, SMALL, CommandTest, differences
+
+WORDS = [*SMALL, "trainer.global_batch=96", "trainer.ema_decay=0.9", "checkpoint.every=4st", "checkpoint.keep=9"]
+TRAININGS = {
+    "sgd": (4, [*WORDS, "model=convnet_bn", "optimizer.momentum=0.9", "trainer.clip_norm=0.5",
+                "+pretrained={freeze: ['layer1.*', 'layer2.0.*'], unfreeze: {5st: 'layer1.*'}}"]),
+    "adamw": (3, [*WORDS, "model=mlp", "optimizer=adamw", "trainer.micro_batch=10", "trainer.precision=bf16"]),
+    "muon": (2, [*WORDS, "model=convnet_bn", "optimizer=muon", "trainer.on_nonfinite=skip"]),
+}  # fmt: skip
+FILES = ("model", "optimizer", "ema")
+
+
+class ShardOptimizer(CommandTest):
+    def kept(self, run):
+        return {name: (self.folder / run / f"checkpoints/last/{name}.safetensors").read_bytes() for name in FILES}
+
+    def assert_same(self, run, other):
+        mine, others = self.kept(run), self.kept(other)
+        self.assertEqual([name for name in FILES if mine[name] != others[name]], [])
+
+    def test_it_changes_no_bit_of_weights_state_averages_and_rows(self):
+        for name, (workers, words) in TRAININGS.items():
+            with self.subTest(name):
+                words = [*words, f"launch.workers={workers}"]
+                self.ddprun(*words, f"run.dir={name}")
+                shared = self.ddprun(*words, f"run.dir={name}_shared", "trainer.shard_optimizer=true")
+                self.assertRegex(shared.err(), rf"trainer.shard_optimizer: {workers} workers share the optimizer's step and state: [\d, to]+ of [\d,]+ numbers each")
+                self.assert_same(name, f"{name}_shared")
+                self.assertEqual(differences(self.folder / name, self.folder / f"{name}_shared"), {})
+
+    def test_killed_it_goes_on_without_sharing_and_the_other_way_round(self):
+        workers, words = TRAININGS["adamw"]
+        words = [*words, f"launch.workers={workers}", "launch.max_restarts=0"]
+        self.ddprun(*words, "run.dir=whole")
+        for before, after in (("true", "false"), ("false", "true")):
+            held = self.start_held(10, *words, f"run.dir={before}", f"trainer.shard_optimizer={before}", rank=1)
+            self.kill(held)
+            resumed = self.ddprun("resume", before, f"trainer.shard_optimizer={after}")
+            self.assertRegex(resumed.out(), "resumed at step [48]")
+            self.assert_same("whole", before)
+
+    def test_a_worker_that_is_killed_while_others_send_it_their_share_is_named(self):
+        workers, words = TRAININGS["adamw"]
+        killed = self.ddprun(*words, f"launch.workers={workers}", "launch.max_restarts=0", "run.dir=run", "trainer.shard_optimizer=true",
+                             env={"DDPRUN_FAULT": "kill:saving:8:0"}, code=128 + signal.SIGKILL)
+        self.assertIn("rank 0 failed first: killed by SIGKILL", killed.err())
+        self.assert_nothing_left()
+
+    def test_the_states_of_all_are_recorded_and_compared(self):
+        """A step that is made again without sharing leaves what it has left with it."""
+        workers, words = TRAININGS["adamw"]
+        for run, shared in (("a", "true"), ("b", "false")):
+            self.ddprun(*words, f"launch.workers={workers}", "run.dir=" + run, f"trainer.shard_optimizer={shared}")
+            self.ddprun("replay", run, "--step", "6", "--out", f"{run}.json")
+        self.assertIn("the same", self.ddprun("diff", "a.json", "b.json").out())
+
+    def test_one_worker_says_that_it_shares_with_nobody(self):
+        self.assertIn("a single worker steps all parameters", self.ddprun(*WORDS, "model=mlp", "launch.workers=1", "trainer.max_steps=1",
+                                                                          "trainer.shard_optimizer=true").err())  # fmt: skip
+
+    def test_check_says_what_a_worker_takes(self):
+        def optimizer(*words):
+            return self.ddprun("check", *SMALL, "model=mlp", "optimizer=adamw", "launch.workers=4", *words).out()
+
+        self.assertRegex(optimizer(), r"optimizer 814 kB, activations")
+        self.assertRegex(optimizer("trainer.shard_optimizer=true"), r"optimizer 803 kB \(shared by 4 workers\), activations")
+
+    def test_an_optimizer_that_needs_all_parameters_at_once_is_refused_at_the_key(self):
+        (self.folder / "e.yaml").write_text(f"name: e\ndefaults: [experiments/digits]\nplugin_path: [{DDPRUN.parent.parent}/tests/fault_plugins]\n"
+                                            "trainer:\n  shard_optimizer: true\n")  # fmt: skip
+        words = ["e.yaml", "optimizer=brittle_optimizer", "launch.workers=2", *SMALL[1:]]
+        for command in ([], ["check"]):
+            refused = self.ddprun(*command, *words, code=2).err()
+            self.assertIn("e.yaml:5:20: trainer.shard_optimizer: this optimizer's step needs all parameters at once", refused)
+
+
+if __name__ == "__main__":
+    unittest.main()

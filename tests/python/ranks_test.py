@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""ddprun.train in a script that an engine starts once for each rank or node: all take part, and all get the same run or error."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
+
+from command import DDPRUN, SMALL, CommandTest, Gate, free_port, summary  # noqa: E402
+
+TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
+QUICK = [*SMALL, "model=mlp", "model.hidden=16", "trainer.max_steps=2"]
+SCRIPT = """
+import json, sys
+import ddprun
+told, folders, words = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
+results = []
+for folder in folders:
+    try:
+        run = ddprun.train(*words, run__dir=folder)
+        results.append([str(run.path), run.status, run.history("val/loss")])
+    except ddprun.Failed as failure:
+        results.append([failure.run and str(failure.run.path), failure.code, str(failure)])
+with open(told + ".json", "w") as file:
+    json.dump(results, file)
+"""
+MPI = [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")]
+SLURM = ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"]
+TORCH = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"]
+
+
+class RanksTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "script.py").write_text(SCRIPT)
+        self.package = {"PYTHONPATH": str(ROOT / "sdk/python"), "DDPRUN_PROGRAM": str(DDPRUN)}
+
+    def start_script(self, told, folders, *words, env):
+        return self.start_program(sys.executable, "-B", "script.py", told, folders, *QUICK, *words, env=self.package | env)
+
+    def ranks(self, names=TORCH, port=None, **more):
+        """The variables of two ranks, by these names."""
+        port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or free_port())}
+        return [port | more | dict(zip(names, (str(rank), str(rank), "2", "2"))) for rank in range(2)]
+
+    def assert_all_have(self, folders, ranks):
+        for running in ranks:
+            self.assertEqual(running.wait(120), 0, running.text())
+        mine, other = (self.told(f"told{rank}") for rank in range(2))
+        self.assertEqual(mine, other)
+        self.assertEqual([path for path, _, _ in mine], [str(self.folder / name) for name in folders.split(",")])
+        self.assertEqual({status for _, status, _ in mine}, {"completed"})
+        self.assertTrue(all(len(losses) == 1 for _, _, losses in mine))
+        self.assert_nothing_left()
+
+    def told(self, name):
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+
+class Ranks(RanksTest):
+    def test_each_returns_the_same_run_however_late_it_comes_and_for_one_run_after_the_other(self):
+        early, late = self.ranks()
+        first = self.start_script("told0", "one,two", env=early)
+        self.wait_until(lambda: "listens at" in first.out(), "rank 0 to listen", first)
+        self.assert_all_have("one,two", [first, self.start_script("told1", "one,two", env=late)])
+
+    def test_nodes_do_too(self):
+        endpoint = f"127.0.0.1:{free_port()}"
+        self.assert_all_have("one,two", [
+            self.start_script(f"told{node}", "one,two", "-n", 2, "-g", 1, "-nr", node, "--rdzv-endpoint", endpoint, env={})
+            for node in range(2)])  # fmt: skip
+
+    def test_those_of_mpi_and_of_slurm_do_too(self):
+        for folder, names, more in (
+            ("mpi", MPI, {}),
+            ("slurm", SLURM, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0",
+                              "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "localhost"}),
+        ):  # fmt: skip
+            with self.subTest(folder):
+                ranks = self.ranks(names, **more)
+                self.assert_all_have(folder, [self.start_script(f"told{i}", folder, env=ranks[i]) for i in range(2)])
+                self.assertEqual(summary(self.folder / folder)["world_size"], 2)
+
+    def test_where_torch_distributed_has_begun_they_meet_in_its_store(self):
+        begins = "import torch.distributed\ntorch.distributed.init_process_group('gloo')\n"
+        (self.folder / "script.py").write_text(begins + SCRIPT)
+        ranks = self.ranks()
+        self.assert_all_have("one,two", [self.start_script(f"told{i}", "one,two", env=ranks[i]) for i in range(2)])
+
+    def test_a_mistake_is_raised_on_each(self):
+        ranks = self.ranks()
+        for running in [self.start_script(f"told{i}", "one", "model.hiden=3", env=ranks[i]) for i in range(2)]:
+            self.assertEqual(running.wait(60), 0, running.text())
+        for rank in range(2):
+            [[path, code, text]] = self.told(f"told{rank}")
+            self.assertEqual((path, code), (None, 2))
+            self.assertIn("model.hiden: unknown key; did you mean hidden?", text)
+
+    def test_the_death_of_one_is_raised_on_each_with_the_run(self):
+        gate = Gate(self, 1)
+        ranks = self.ranks()
+        started = [self.start_script(f"told{i}", "one", env=ranks[i] | gate.env) for i in range(2)]
+        gate.wait(started[0])
+        os.kill(self.workers()[1], signal.SIGKILL)
+        for running in started:
+            self.assertEqual(running.wait(60), 0, running.text())
+        for rank in range(2):
+            [[path, code, text]] = self.told(f"told{rank}")
+            self.assertEqual((path, code), (str(self.folder / "one"), 128 + signal.SIGKILL))
+            self.assertIn("killed by SIGKILL", text)
+        self.assert_nothing_left()
+
+
+class StartedTest(RanksTest):
+    def start_ranks(self, rank, *engine):
+        """One command starts the script for both ranks; `rank` is the variable that has theirs."""
+        script = self.folder / "script.py"
+        script.write_text(SCRIPT.replace('told + ".json"', f'told + __import__("os").environ["{rank}"] + ".json"'))
+        return self.start_program(*engine, "script.py", "told", "one,two", *QUICK, env=self.package)
+
+
+@unittest.skipUnless(TORCHRUN.exists(), "there is no torchrun beside this Python")
+class Torchrun(StartedTest):
+    def test_each_of_its_ranks_returns_the_same_run_for_one_run_after_the_other(self):
+        self.assert_all_have("one,two", [self.start_ranks("RANK", TORCHRUN, "--standalone", "--nproc-per-node=2")])
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (openmpi-bin)")
+class OpenMpi(StartedTest):
+    def test_each_of_its_ranks_returns_the_same_run_for_one_run_after_the_other(self):
+        mpirun = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "-B")
+        self.assert_all_have("one,two", [self.start_ranks("OMPI_COMM_WORLD_RANK", *mpirun)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Packages that are missing, or made for another torch: each tool says what to install, in the versions that fit."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/lib"))
+
+from tooling.place import fitting_torch  # noqa: E402
+
+
+class ExportModel(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def write(self, name, text):
+        file = self.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+
+    def told(self, source):
+        done = subprocess.run(
+            [sys.executable, "-B", ROOT / "tools/export_model", source, "--input", "3x8x8", "--out", "net.pt2"],
+            cwd=self.folder, env={"PYTHONPATH": str(self.folder), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True)  # fmt: skip
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+    def test_a_package_for_another_torch_is_named_with_the_line_that_mends_all(self):
+        self.write("torchvision/__init__.py", "raise RuntimeError('operator torchvision::nms does not exist')\n")
+        self.write("timm/__init__.py", "import torchvision\n")
+        fits = r"To install what fits torch 2\.\d+\.\d+\S*: \S+ -m pip install torch==2\.\d+\.\d+ "
+        told = "cannot be imported: operator torchvision::nms does not exist\\. "
+        self.assertRegex(self.told("timm:vit"), f"timm {told}{fits}timm torchvision\n")
+        self.assertRegex(self.told("torchvision:resnet18"), f"torchvision {told}{fits}torchvision\n")
+
+    def test_one_that_is_missing_is_too(self):
+        self.write("timm/__init__.py", "import safe_tensors_of_nobody\n")
+        self.assertRegex(self.told("timm:vit"), r"No module named 'safe_tensors_of_nobody'\. To install what fits torch .* timm")
+
+
+class Torch(unittest.TestCase):
+    def test_is_the_one_that_this_ddprun_is_made_for(self):
+        stated = re.search(r"^torch==(\d+\.\d+)", (ROOT / "tools/requirements.txt").read_text(), re.MULTILINE)[1]
+        self.assertRegex(fitting_torch(), rf"^torch==({re.escape(stated)}|2\.\d+)\.\*$")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "train/memory_plan.h"
+
+#include "support/toy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMegabyte = 1'000'000;
+
+at::Tensor of_megabytes(int64_t count) { return at::empty({count * kMegabyte}, at::kByte); }
+
+TEST(TensorMemory, IsThatOfTheTensorsThatAreThereAndTheMostAtOnce) {
+  const auto before = of_megabytes(3);
+  const TensorMemory memory;
+  auto kept = of_megabytes(2);
+  { const auto passing = of_megabytes(5); }
+  EXPECT_EQ(memory.now(), 2 * kMegabyte);
+  EXPECT_EQ(memory.peak(), 7 * kMegabyte);
+  kept.reset();
+  EXPECT_EQ(memory.now(), 0);
+}
+
+// Keeps two tensors of a matrix's shape, one of another's, and a number of each.
+class Remembers final : public Optimizer {
+ public:
+  Remembers() : Optimizer(0.1) {}
+
+  void step() override {
+    for (const auto& [name, value] : groups().front().parameters) {
+      if (!value.grad().defined()) continue;
+      ++steps_;
+      state_[name + "/mean"] = at::zeros_like(value);
+      if (value.dim() > 1) state_[name + "/square"] = at::zeros_like(value);
+      state_[name + "/step"] = at::zeros({}, at::kLong);
+    }
+  }
+  OptimizerState state() const override { return state_; }
+  void load_state(const OptimizerState& state) override { state_ = state; }
+
+  int64_t steps_ = 0;  // of parameters
+
+ private:
+  OptimizerState state_;
+};
+
+TEST(OptimizerBytes, AreThoseOfAllParametersFromAStepOfTheSmallest) {
+  Remembers optimizer;
+  optimizer.start({{"big.weight", torch::zeros({100, 50}).requires_grad_()},
+                   {"small.weight", torch::zeros({4, 2}).requires_grad_()},
+                   {"big.bias", torch::zeros({100}).requires_grad_()},
+                   {"small.bias", torch::zeros({4}).requires_grad_()},
+                   {"frozen.bias", torch::zeros({1})}});
+  EXPECT_EQ(optimizer_bytes(optimizer), (5000 + 8) * 2 * 4 + 104 * 4 + 4 * 8);
+  EXPECT_EQ(optimizer.steps_, 2);
+  for (const auto& parameter : optimizer.groups().front().parameters) EXPECT_FALSE(parameter.value.grad().defined());
+}
+
+// Convolutions and a normalization, whose activations are most of what a step takes.
+torch::nn::Sequential filters() {
+  return torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 16, 3).padding(1)),
+                               torch::nn::BatchNorm2d(16), torch::nn::ReLU(),
+                               torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 16, 3).padding(1)), torch::nn::ReLU(),
+                               torch::nn::Flatten(), torch::nn::Linear(16 * 32 * 32, 100));
+}
+
+// Of its few activations four samples show nothing beside the gradients of its weights.
+torch::nn::Sequential heavy() {
+  return torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(3 * 32 * 32, 256), torch::nn::Tanh(),
+                               torch::nn::Linear(256, 256), torch::nn::Tanh());
+}
+
+class Wrapped final : public Model {
+ public:
+  explicit Wrapped(torch::nn::Sequential net) : net_(register_module("net", std::move(net))) {}
+  at::Tensor forward(const at::Tensor& input) override { return net_->forward(input); }
+
+ private:
+  torch::nn::Sequential net_;
+};
+
+at::Tensor loss_of(Model& model, int64_t samples) {
+  return model.forward(at::ones({samples, 3, 32, 32})).square().mean();
+}
+
+MemoryPlan plan_of(Model& model, const TrainerConfig& config = {}) {
+  testing::ToySgd optimizer(0.1);
+  std::vector<NamedParameter> parameters;
+  for (const auto& one : model.named_parameters()) parameters.push_back({one.key(), one.value()});
+  optimizer.start(parameters);
+  return plan_memory(model, optimizer, config, [&](int64_t samples) { return loss_of(model, samples); });
+}
+
+void expect_within_a_tenth(Model& model, int64_t samples) {
+  const auto planned = plan_of(model);
+  model.zero_grad(/*set_to_none=*/true);
+  const TensorMemory memory;
+  loss_of(model, samples).backward();
+  const auto activations = static_cast<double>(planned.fixed + planned.per_sample * samples);
+  const auto peak = static_cast<double>(memory.peak());  // of activations or, at the end, of gradients
+  EXPECT_GE(activations + static_cast<double>(planned.gradients), 0.9 * peak) << samples;
+  EXPECT_LE(activations, 1.1 * peak) << samples;
+}
+
+TEST(Plan, OfFewSamplesTellsTheActivationsOfManyWithinATenth) {
+  Wrapped filtering(filters()), weighing(heavy());
+  for (const int64_t samples : {32, 64}) expect_within_a_tenth(filtering, samples);
+  for (const int64_t samples : {4096, 16384}) expect_within_a_tenth(weighing, samples);
+}
+
+TEST(Plan, CountsWeightsGradientsMomentumAndAverages) {
+  Wrapped model(filters());
+  const auto planned = plan_of(model, {.ema_decay = 0.9});
+  int64_t numbers = 0;
+  for (const auto& parameter : model.parameters()) numbers += parameter.numel();
+  const int64_t buffers = 16 * 4 * 2 + 8;  // mean, variance, the number of batches
+  EXPECT_EQ(planned.weights, numbers * 4 + buffers);
+  EXPECT_EQ(planned.gradients, numbers * 4);
+  EXPECT_EQ(planned.optimizer, numbers * 4);
+  EXPECT_EQ(planned.averages, numbers * 4);
+  for (const auto& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
+  EXPECT_THAT(text_of(planned, 64), HasSubstr("optimizer 6.6 MB, averages 6.6 MB, activations"));
+  EXPECT_THAT(text_of(planned, 1), HasSubstr("(1 sample at once, "));
+}
+
+TEST(SamplesAtOnce, AreOfAWorkersPartAMicroBatchOrAShard) {
+  EXPECT_EQ(samples_at_once({.global_batch = 100}, 3), 34);
+  EXPECT_EQ(samples_at_once({.global_batch = 100, .micro_batch = 8}, 3), 8);
+  EXPECT_EQ(samples_at_once({.global_batch = 100, .shards = 8}, 3), 13);
+  EXPECT_EQ(samples_at_once({.batch_per_worker = 32}, 3), 32);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -29,7 +29,7 @@ namespace {
 
 constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
-constexpr int64_t kShardBucketBytes = kBucketBytes / 4;  // smaller, since memory for two more is taken
+constexpr int64_t kShardBucketBytes = kBucketBytes / 4;  // about a piece of ShardExchange, of which two are under way
 
 // The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that
 // LibTorch does not export. Their texts begin with a place in Gloo's sources, except for a wait that another's timeout

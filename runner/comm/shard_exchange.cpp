@@ -10,7 +10,8 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kOneRound = int64_t{1} << 20;  // bytes of all ranks' sums of a bucket
+constexpr int64_t kOneRound = int64_t{1} << 20;  // bytes of all ranks' sums of a piece
+constexpr int64_t kPiece = int64_t{6} << 20;     // most bytes
 
 // Adds those of `from` that are there to those of `to`, which takes them over where it has none.
 void add_to(Gradients& to, const Gradients& from) {
@@ -115,6 +116,7 @@ ShardExchange::ShardExchange(const c10::intrusive_ptr<c10d::ProcessGroup>& group
 // Ranks send their sums in turn, all their first ones together. What comes lies in the order of turns, then of ranks.
 void ShardExchange::start(std::shared_ptr<const ShardTree> tree) {
   under_way_.clear();
+  pieces_ = 0;  // each step has the same memory for the same piece
   if (tree == tree_) return;
   tree_ = std::move(tree);
   turns_.clear();
@@ -133,14 +135,14 @@ void ShardExchange::start(std::shared_ptr<const ShardTree> tree) {
   }
 }
 
-bool ShardExchange::in_one_round(const at::Tensor& bucket) const {
-  return state_->getSize() * static_cast<int64_t>(bucket.nbytes()) <= kOneRound;
+bool ShardExchange::in_one_round(const at::Tensor& piece) const {
+  return state_->getSize() * static_cast<int64_t>(piece.nbytes()) <= kOneRound;
 }
 
-// Returns how many of a bucket's elements each rank adds: the last rank those that are left over, too.
-std::vector<int64_t> ShardExchange::chunks(const at::Tensor& bucket) const {
-  const int64_t world = state_->getSize(), size = bucket.numel();
-  if (in_one_round(bucket)) return std::vector<int64_t>(static_cast<size_t>(world), size);
+// Returns how many of a piece's elements each rank adds: the last rank those that are left over, too.
+std::vector<int64_t> ShardExchange::chunks(const at::Tensor& piece) const {
+  const int64_t world = state_->getSize(), size = piece.numel();
+  if (in_one_round(piece)) return std::vector<int64_t>(static_cast<size_t>(world), size);
   std::vector<int64_t> chunks(static_cast<size_t>(world), size / world);
   chunks.back() += size % world;
   return chunks;
@@ -148,7 +150,7 @@ std::vector<int64_t> ShardExchange::chunks(const at::Tensor& bucket) const {
 
 // Returns this rank's sums in the bucket's layout. The last is the bucket, to which the newest of those that wait are
 // added.
-std::vector<at::Tensor> ShardExchange::own_sums(const c10d::GradBucket& bucket, Space& space) const {
+std::vector<at::Tensor> ShardExchange::own_sums(const c10d::GradBucket& bucket, at::Tensor& memory) const {
   if (tree_->sums_of(state_->getRank()) == 0) return {};  // what it has computed is another rank's
   const auto& flat = bucket.getBuffer();
   auto own = views_of(flat, bucket);
@@ -163,7 +165,7 @@ std::vector<at::Tensor> ShardExchange::own_sums(const c10d::GradBucket& bucket, 
   for (auto i = waiting.size(); i-- > separate;) add_to(own, of_bucket(waiting[i]));
   std::vector<at::Tensor> sums;
   const auto size = flat.numel();
-  const auto sent = room(space.sent, static_cast<int64_t>(separate) * size, flat);
+  const auto sent = room(memory, static_cast<int64_t>(separate) * size, flat);
   for (size_t i = 0; i < separate; ++i) {
     const auto& sum = sums.emplace_back(sent.narrow(0, static_cast<int64_t>(i) * size, size));
     const auto gradients = of_bucket(waiting[i]), places = views_of(sum, bucket);
@@ -181,28 +183,39 @@ c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket&
   std::vector<c10::Device> devices;
   if (!device.is_cpu()) devices.push_back(device);
   const SideStream::Scope beside(stream_, device);
-  auto& exchange = under_way_.emplace_back(
-      Exchange{.bucket = flat,
-               .space = &spaces_[bucket.getIndex() % spaces_.size()],
-               .done = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices))});
-  const auto done = exchange.done;
-  const auto sums = own_sums(bucket, *exchange.space);
-  while (under_way_.size() > 2) end_first();
-  send_sums(exchange, sums);
-  if (under_way_.size() > 1) add_and_send(under_way_.front());
+  const auto done = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices));
+  const auto sums = own_sums(bucket, sent_[bucket.getIndex() % sent_.size()]);
+  const auto count = std::max<int64_t>(1, (static_cast<int64_t>(flat.nbytes()) + kPiece - 1) / kPiece);
+  for (int64_t i = 0; i < count; ++i) {
+    std::function<void()> ended;
+    if (i + 1 == count) ended = [done, flat] { done->markCompleted(flat); };
+    start_piece(flat, part_of(flat.numel(), i, count), sums, std::move(ended));
+  }
   const bool without_waiting = !device.is_cpu();  // the host, that is
   while (!under_way_.empty() && (without_waiting || bucket.isLast())) end_first();
   return done;
 }
 
+void ShardExchange::start_piece(const at::Tensor& bucket, Slice elements, const std::vector<at::Tensor>& sums,
+                                std::function<void()> ended) {
+  std::vector<at::Tensor> parts;
+  for (const auto& sum : sums) parts.push_back(sum.narrow(0, elements.begin, elements.size()));
+  auto& exchange = under_way_.emplace_back(Exchange{.piece = bucket.narrow(0, elements.begin, elements.size()),
+                                                    .received = &received_[pieces_++ % received_.size()],
+                                                    .ended = std::move(ended)});
+  while (under_way_.size() > 2) end_first();
+  send_sums(exchange, parts);
+  if (under_way_.size() > 1) add_and_send(under_way_.front());
+}
+
 void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const {
   const auto world = static_cast<size_t>(state_->getSize());
-  const bool whole = in_one_round(exchange.bucket);
-  auto chunk_of = chunks(exchange.bucket);
+  const bool whole = in_one_round(exchange.piece);
+  auto chunk_of = chunks(exchange.piece);
   std::vector<int64_t> nothing(world, 0);
   const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
   const auto slots = static_cast<int64_t>(std::max(slots_.size(), world));
-  const auto received = room(exchange.space->received, slots * mine, exchange.bucket);
+  const auto received = room(*exchange.received, slots * mine, exchange.piece);
   int64_t begin = 0;
   for (size_t turn = 0; turn < turns_.size(); ++turn) {
     std::vector<int64_t> coming(world, 0);
@@ -210,7 +223,7 @@ void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>&
     const auto size = static_cast<int64_t>(turns_[turn].size()) * mine;
     const bool sends = turn < sums.size();
     auto to = received.narrow(0, begin, size);
-    auto from = sends ? sums[turn] : exchange.bucket.narrow(0, 0, 0);
+    auto from = sends ? sums[turn] : exchange.piece.narrow(0, 0, 0);
     if (sends && whole) from = exchange.copies.emplace_back(from.repeat({static_cast<int64_t>(world)}));
     exchange.works.push_back(state_->alltoall_base(to, from, coming, sends ? chunk_of : nothing));
     begin += size;
@@ -222,9 +235,9 @@ void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>&
 void ShardExchange::add_and_send(Exchange& exchange) const {
   for (const auto& work : std::exchange(exchange.works, {})) work->wait();
   const int64_t world = state_->getSize();
-  auto chunk_of = chunks(exchange.bucket);
+  auto chunk_of = chunks(exchange.piece);
   const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
-  const auto& received = exchange.space->received;
+  const auto& received = *exchange.received;
   std::vector<at::Tensor> stack;
   for (size_t i = 0; i < slots_.size(); ++i) {
     stack.push_back(received.narrow(0, slots_[i] * mine, mine));
@@ -236,21 +249,21 @@ void ShardExchange::add_and_send(Exchange& exchange) const {
   }
   drop_negative_zeros(stack.front());
   exchange.added = true;
-  if (in_one_round(exchange.bucket)) {
-    exchange.bucket.copy_(stack.front());
+  if (in_one_round(exchange.piece)) {
+    exchange.piece.copy_(stack.front());
     return;
   }
   auto copies = received.narrow(0, 0, world * mine);
   copies.view({world, mine}).narrow(0, 1, world - 1).copy_(stack.front());
   std::vector<int64_t> to_each(static_cast<size_t>(world), mine);
-  exchange.works.push_back(state_->alltoall_base(exchange.bucket, copies, chunk_of, to_each));
+  exchange.works.push_back(state_->alltoall_base(exchange.piece, copies, chunk_of, to_each));
 }
 
 void ShardExchange::end_first() {
   auto& first = under_way_.front();
   if (!first.added) add_and_send(first);
   for (const auto& work : first.works) work->wait();
-  first.done->markCompleted(first.bucket);
+  if (first.ended) first.ended();
   under_way_.pop_front();
 }
 

@@ -6,6 +6,7 @@
 // shards without a gradient may change: no sum of all shards has a negative zero.
 #pragma once
 
+#include "base/world.h"
 #include "comm/shard_tree.h"
 #include "comm/side_stream.h"
 
@@ -16,7 +17,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -74,8 +78,9 @@ class PartSums {
 // where a rank has a single sum, and straight into it. A small bucket's chunks are all of it, in one round: every rank
 // adds all ranks' sums, which takes less time than waiting twice.
 //
-// c10d calls it in backward, for one bucket after the other. Meanwhile the one before is under way: its sums are added
-// and sent when the next bucket comes, so that all ranks issue their collectives in one order.
+// c10d calls it in backward, for one bucket after the other. A large one is exchanged in pieces, because what is
+// received takes as much memory. Meanwhile the piece before is under way: its sums are added and sent when the next one
+// comes, so that all ranks issue their collectives in one order.
 class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   // `sums` outlives it.
@@ -89,23 +94,20 @@ class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
-  // Memory that buckets use by turns, since two may be under way.
-  struct Space {
-    at::Tensor received;  // all ranks' sums of this rank's chunk, then the result, once for each rank
-    at::Tensor sent;      // this rank's sums but the last, where it has several
-  };
   struct Exchange {
-    at::Tensor bucket;
-    Space* space;
-    c10::intrusive_ptr<c10::ivalue::Future> done;
+    at::Tensor piece;
+    at::Tensor* received;         // all ranks' sums of this rank's chunk, then the result, once for each rank
+    std::function<void()> ended;  // null but for a bucket's last piece
     std::vector<Work> works;
     std::vector<at::Tensor> copies;  // of this rank's sums, one for each rank, if there is one round
     bool added = false;
   };
 
-  bool in_one_round(const at::Tensor& bucket) const;
-  std::vector<int64_t> chunks(const at::Tensor& bucket) const;
-  std::vector<at::Tensor> own_sums(const c10d::GradBucket& bucket, Space& space) const;
+  bool in_one_round(const at::Tensor& piece) const;
+  std::vector<int64_t> chunks(const at::Tensor& piece) const;
+  std::vector<at::Tensor> own_sums(const c10d::GradBucket& bucket, at::Tensor& sent) const;
+  void start_piece(const at::Tensor& bucket, Slice elements, const std::vector<at::Tensor>& sums,
+                   std::function<void()> ended);
   void send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const;
   void add_and_send(Exchange& exchange) const;
   void end_first();
@@ -115,7 +117,9 @@ class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr
   std::vector<std::vector<int64_t>> turns_;  // the ranks that send a first sum, a second one ...
   std::vector<int64_t> slots_;               // where each sum lies among those received, in the order of ranks
   std::unordered_map<const c10::TensorImpl*, size_t> places_;  // of the parameters
-  std::array<Space, 2> spaces_;
+  // Memory that pieces and buckets use by turns, since two may be under way; `sent_` has this rank's sums but the last.
+  std::array<at::Tensor, 2> received_, sent_;
+  size_t pieces_ = 0;  // so far
   std::deque<Exchange> under_way_;
   SideStream stream_;
 };

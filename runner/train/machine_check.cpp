@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/machine_check.h"
 
+#include "base/allocator.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "comm/replicate.h"
@@ -30,21 +31,35 @@ namespace {
 constexpr std::array kVariables{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
                                 "MKL_ENABLE_INSTRUCTIONS"};
 
-// Returns numbers that are the same on every machine, since each is rounded once, and that keep activations of the size
-// of the inputs: up to 2 / sqrt(inputs of a neuron) for matrices and kernels, and 1 to 1.25 for scales and offsets.
-at::Tensor made_weights(at::IntArrayRef sizes) {
+// Returns so many numbers from that one on, of those that are the same on every machine, since each is rounded once:
+// 0 to 1.
+at::Tensor made_units(int64_t first, int64_t count) {
   constexpr int64_t kFactor = 2'654'435'761, kBits = 16;  // Knuth's multiplicative hash
-  const int64_t count = c10::multiply_integers(sizes);
-  const auto hashes = at::arange(count, at::kLong).mul_(kFactor).bitwise_right_shift(8).bitwise_and_((1 << kBits) - 1);
-  const auto units = hashes.to(at::kDouble).div_(1 << kBits);
-  if (sizes.size() < 2) return units.div_(4).add_(1).view(sizes);
-  const auto inputs = std::max<int64_t>(1, count / std::max<int64_t>(1, sizes[0]));
-  return units.mul_(4).sub_(2).div_(std::sqrt(inputs)).view(sizes);
+  const auto hashes = at::arange(first, first + count, at::kLong).mul_(kFactor).bitwise_right_shift_(8);
+  return hashes.bitwise_and_((1 << kBits) - 1).to(at::kDouble).div_(1 << kBits);
+}
+
+// Fills a parameter with numbers that keep activations of the size of the inputs: up to 2 / sqrt(inputs of a neuron)
+// for matrices and kernels, and 1 to 1.25 for scales and offsets. A few of its rows at once: numbers take more memory
+// while they are made.
+void put_made_weights(const at::Tensor& parameter) {
+  constexpr int64_t kAtOnce = 1 << 16;
+  const auto count = parameter.numel();
+  if (count == 0) return;
+  const auto rows = parameter.dim() == 0 ? parameter.detach().unsqueeze(0) : parameter.detach();
+  const auto inputs = count / rows.size(0), at_once = std::max<int64_t>(1, kAtOnce / inputs);
+  for (int64_t row = 0; row < rows.size(0); row += at_once) {
+    const auto some = rows.narrow(0, row, std::min(at_once, rows.size(0) - row));
+    const auto units = made_units(row * inputs, some.numel());
+    const bool is_vector = parameter.dim() < 2;
+    const auto made = is_vector ? units.div_(4).add_(1) : units.mul_(4).sub_(2).div_(std::sqrt(inputs));
+    some.copy_(made.view(some.sizes()));
+  }
 }
 
 void put_made_weights(const Model& model) {
   const torch::NoGradGuard no_gradients;
-  for (const auto& parameter : model.parameters()) parameter.detach().copy_(made_weights(parameter.sizes()));
+  for (const auto& parameter : model.parameters()) put_made_weights(parameter);
 }
 
 // Returns the first training samples, as many as a shard has.
@@ -60,6 +75,7 @@ Batch first_samples(const Context& context) {
 }
 
 uint64_t digest_of_a_step(const Context& context, TrainStep& step) {
+  const ReturnedMemory once;  // copies of the weights and gradients
   const StateGuard kept(buffers(*context.model), context.backend.get());
   const KeptWeights weights(*context.model);
   put_made_weights(*context.model);

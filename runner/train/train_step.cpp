@@ -457,17 +457,18 @@ at::Tensor TrainStep::backward_alone(const Batch& batch) {
 
 uint64_t TrainStep::digest_of(const Batch& batch) {
   const ScopeEnd without_gradients([this] { drop_gradients(); });
-  std::vector<at::Tensor> tensors{backward_alone(batch)};
+  auto digest = ddprun::digest_of({backward_alone(batch)});
   const torch::NoGradGuard no_gradients;
   for (const auto& [name, weight] : parameters_) {
     const auto& gradient = weight.grad();
     if (!gradient.defined()) continue;
-    const auto square = gradient * gradient;
-    for (const auto& tensor : {gradient, weight.add(gradient, -0.1), at::lerp(weight, gradient, 0.1),
-                               at::addcdiv(weight, gradient, square.sqrt().add(1e-8), -0.1)})
-      tensors.push_back(tensor);
+    digest += ddprun::digest_of({name}, {gradient});
+    digest += ddprun::digest_of({name + " of sgd"}, {weight.add(gradient, -0.1)});
+    digest += ddprun::digest_of({name + " of momentum"}, {at::lerp(weight, gradient, 0.1)});
+    const auto root = (gradient * gradient).sqrt_().add_(1e-8);
+    digest += ddprun::digest_of({name + " of adam"}, {at::addcdiv(weight, gradient, root, -0.1)});
   }
-  return ddprun::digest_of(tensors);
+  return digest;
 }
 
 void TrainStep::set_lrs(int64_t step) {

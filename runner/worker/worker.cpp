@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "worker/worker.h"
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "base/communication_error.h"
 #include "base/log.h"
@@ -15,7 +16,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -56,17 +56,6 @@ void install_signal_handlers() {
   std::signal(SIGALRM, end_unheard);
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-}
-
-// Makes glibc keep freed memory. By default it returns blocks of more than 32 MB to the kernel at every free, and a
-// training step frees all its activations: the page faults of allocating them again cost up to half of the step.
-// DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to measure the difference (docs/benchmarks.md).
-void keep_freed_memory() {
-  const char* allocator = std::getenv("DDPRUN_ALLOCATOR");
-  if (allocator && std::string(allocator) == "default") return;
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 64 << 20);
 }
 
 // A failure that ended a task, shown by the launcher in its report and in the rank's log.

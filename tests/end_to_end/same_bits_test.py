@@ -79,6 +79,14 @@ class SameBits(SameBitsTest):
         self.ddprun("resume", run, "trainer.max_steps=1000", "launch.workers=1")
         self.assert_same_end(run, whole)
 
+    def test_the_exchange_and_the_comparison_of_machines_take_little_memory(self):
+        """The weights take 67 MB in matrices of 4 MB: no copy of them all, beside what training itself needs."""
+        words = [*SMALL, "model=mlp", f"model.hidden={[1024] * 16}", "trainer.global_batch=4", "trainer.max_steps=3", "launch.workers=2"]
+        for run in ("without", "with"):
+            self.ddprun(*words, f"run.dir={run}", f"trainer.shards={2 if run == 'with' else 0}")
+        without, shards = (summary(self.folder / run)["peak_rss_bytes"] for run in ("without", "with"))
+        self.assertLess(shards - without, 30_000_000)
+
     def test_what_cannot_keep_the_promise_is_refused_at_its_key(self):
         (self.folder / "e.yaml").write_text("name: e\ndefaults: [experiments/digits]\ntrainer:\n  shards: 4\n  sync_batchnorm: true\n")
         self.assertIn("e.yaml:5:19: trainer.sync_batchnorm: cannot be combined with shards: ", self.assert_refused("e.yaml"))

@@ -419,8 +419,14 @@ void require_number_for_each_class(const char* hook, const at::Tensor& predictio
   if (fits && prediction.size(prediction.dim() == 3 ? 2 : 1) == classes) return;
   auto expected = several ? target.sizes().vec() : std::vector<int64_t>{target.dim() > 0 ? target.size(0) : 0};
   expected.insert(several && target.dim() > 2 ? expected.begin() + 1 : expected.end(), classes);
-  throw PluginMistake({"model", c10::str(hook, "() gives ", prediction.sizes(), ": expected ",
-                                         at::IntArrayRef(expected), ", a number for each of the dataset's classes")});
+  auto problem = c10::str(hook, "() gives ", prediction.sizes(), ": expected ", at::IntArrayRef(expected),
+                          ", a number for each of the dataset's classes");
+  if (fits)
+    problem += c10::str(". Give its last layer ", classes,
+                        " outputs; a network from Python gets them where it is "
+                        "exported, most often by --set num_classes=",
+                        classes);
+  throw PluginMistake({"model", problem});
 }
 
 const char* predicting_hook(const Model& model) { return model.has_default_predict() ? "forward" : "predict"; }

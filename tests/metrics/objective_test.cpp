@@ -220,7 +220,8 @@ TEST(WatchedObjective, AsksAClassifierForANumberForEachClass) {
   const WatchedObjective watched(objective("cross_entropy"), 4);
   EXPECT_FALSE(watched.was_asked());
   EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }),
-            "model: forward() gives [5, 7]: expected [5, 4], a number for each of the dataset's classes");
+            "model: forward() gives [5, 7]: expected [5, 4], a number for each of the dataset's classes. Give its last "
+            "layer 4 outputs; a network from Python gets them where it is exported, most often by --set num_classes=4");
   EXPECT_TRUE(watched.was_asked());
   EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong)); }), "nothing");
   const WatchedObjective of_anything(objective("cross_entropy"));

@@ -121,6 +121,21 @@ struct WordsOf<Resident> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "host", "off"});
 };
 
+// Patterns of names as a shell has for those of files, "layer1.*", and for errors the place where they are written:
+// "mnist.yaml:7:12: pretrained.freeze: ".
+struct NamePatterns {
+  std::vector<std::string> patterns;
+  std::string place;
+};
+
+// Which blocks of the model backward computes again.
+struct RecomputeConfig {
+  bool is_auto = false;  // all, if little of a batch fits into memory otherwise
+  NamePatterns blocks;   // these
+
+  bool is_on() const { return is_auto || !blocks.patterns.empty(); }
+};
+
 // Which training samples an epoch draws; by default each once.
 struct SamplingConfig {
   bool balance_classes = false;  // each class equally often
@@ -138,7 +153,8 @@ struct TrainerConfig {
   int64_t batch_per_worker = 0;  // samples per worker at the start of the run, instead of global_batch; 0: not set
   int64_t micro_batch = 0;  // most samples of a rank in a micro-batch; 0: its whole share; kAutoMicroBatch: what fits
   int64_t shards = 0;       // parts of the global batch that are computed alone and added in order; 0: one per rank
-  int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
+  RecomputeConfig recompute;
+  int64_t eval_batch = 0;  // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
   int64_t sanity_batches = 1;         // evaluation batches before training, to find mistakes early
   int64_t log_every = 50;             // steps between training rows
@@ -182,13 +198,6 @@ struct TrainerConfig {
   static constexpr int64_t kMostShards = 4096;
   static constexpr int64_t kMostSkips = 10;     // in a row
   static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
-};
-
-// Patterns of names as a shell has for those of files, "layer1.*", and for errors the place where they are written:
-// "mnist.yaml:7:12: pretrained.freeze: ".
-struct NamePatterns {
-  std::vector<std::string> patterns;
-  std::string place;
 };
 
 // The weights that training starts from, and which of them it changes.

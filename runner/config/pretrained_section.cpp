@@ -31,11 +31,6 @@ NamePatterns patterns_in(const Value& value, Options& options, const std::string
   return patterns;
 }
 
-NamePatterns read_patterns(Options& options, const std::string& name, std::string_view help) {
-  const auto value = options.subtree(name, help, kPatternsType);
-  return options.has(name) ? patterns_in(value, options, name) : NamePatterns();
-}
-
 void read_rename(Options& options, PretrainedConfig& pretrained) {
   const auto value = options.subtree(
       "rename",
@@ -85,6 +80,11 @@ void read_unfreeze(Options& options, PretrainedConfig& pretrained) {
 }
 
 }  // namespace
+
+NamePatterns read_patterns(Options& options, const std::string& name, std::string_view help, std::string_view type) {
+  const auto value = options.subtree(name, help, type);
+  return options.has(name) ? patterns_in(value, options, name) : NamePatterns();
+}
 
 PretrainedConfig read_pretrained(Options& options) {
   PretrainedConfig pretrained;

@@ -126,10 +126,11 @@ std::vector<std::string> ignored_changes(const Experiment& recorded, const Exper
 
 std::vector<std::string> changes_of_training(const Value& recorded, const Value& now) {
   constexpr std::array kSections{"model", "optimizer", "schedule", "pretrained", "callbacks", "trainer"};
-  constexpr std::array<std::string_view, 12> kOfEvaluations{
+  constexpr std::array<std::string_view, 13> kOfEvaluations{
       "trainer.max_epochs",         "trainer.max_steps",     "trainer.max_time",         "trainer.limit_val_batches",
       "trainer.limit_test_batches", "trainer.eval_batch",    "trainer.prefetch_threads", "trainer.prefetch_batches",
-      "trainer.precision",          "trainer.deterministic", "trainer.memory_format",    "trainer.shard_optimizer"};
+      "trainer.precision",          "trainer.deterministic", "trainer.memory_format",    "trainer.shard_optimizer",
+      "trainer.recompute"};
   const auto values = [&](const Value& config) {
     std::map<std::string, std::string> texts;  // by key, which may have dots of its own
     for (const auto* name : kSections) {

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -27,6 +29,8 @@ std::filesystem::path read_run_dir(Options& options);
 // Reads keys that several sections have alike.
 std::string read_monitor(Options& options, std::string_view fallback, std::string_view help);
 bool read_maximize(Options& options, const std::string& metric);  // the key `mode`
+NamePatterns read_patterns(Options& options, const std::string& name, std::string_view help,
+                           std::string_view type = "string | list of string");
 
 // Limits numbers in an experiment that nothing else bounds.
 inline constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64

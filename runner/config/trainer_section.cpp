@@ -69,6 +69,21 @@ int64_t read_micro_batch(Options& options) {
   return 0;
 }
 
+RecomputeConfig read_recompute(Options& options, const TrainerConfig& trainer) {
+  auto blocks =
+      read_patterns(options, "recompute",
+                    "blocks of the model that backward computes again, in place of keeping what it needs of "
+                    "them: all, or by names: \"layer1.*\"; auto: all, if micro_batch: auto finds little that fits; off",
+                    "string | list of string");
+  const auto is = [&](std::string_view word) { return blocks.patterns == std::vector<std::string>{std::string(word)}; };
+  if (is("off")) return {};
+  if (is("all")) blocks.patterns = {"*"};
+  if (!is("auto")) return {.blocks = std::move(blocks)};
+  if (trainer.micro_batch != TrainerConfig::kAutoMicroBatch)
+    options.reject("recompute", "auto decides by what micro_batch: auto finds; set that, too, or recompute: all");
+  return {.is_auto = true};
+}
+
 void read_batches(Options& options, TrainerConfig& trainer) {
   trainer.global_batch = options.get<int64_t>("global_batch", trainer.global_batch,
                                               "samples per optimizer step, all workers together", {1, kMost});
@@ -76,6 +91,7 @@ void read_batches(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("batch_per_worker", 0,
                            "samples per worker, instead of global_batch; a resumed run keeps the product", {0, kMost});
   trainer.micro_batch = read_micro_batch(options);
+  trainer.recompute = read_recompute(options, trainer);
   trainer.shards = options.get<int64_t>(
       "shards", 0,
       "compute the global batch in this many parts, each alone: the same bits on 1 to so many workers; 0: off",

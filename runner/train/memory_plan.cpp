@@ -130,6 +130,14 @@ std::string size_text(int64_t bytes) {
   return text.str();
 }
 
+std::string parts_text(const MemoryPlan& plan) {
+  auto text = "weights " + size_text(plan.weights) + ", gradients " + size_text(plan.gradients) + ", optimizer " +
+              size_text(plan.optimizer);
+  if (plan.averages > 0) text += ", averages " + size_text(plan.averages);
+  if (plan.sharing > 1) text += log::text(" (shared by ", plan.sharing, " workers)");
+  return text;
+}
+
 }  // namespace
 
 int64_t optimizer_bytes(Optimizer& optimizer) {
@@ -204,13 +212,20 @@ int64_t samples_at_once(const TrainerConfig& config, int64_t parts) {
 }
 
 std::string text_of(const MemoryPlan& plan, int64_t samples) {
-  std::string text = size_text(plan.total(samples)) + ": weights " + size_text(plan.weights) + ", gradients " +
-                     size_text(plan.gradients) + ", optimizer " + size_text(plan.optimizer);
-  if (plan.averages > 0) text += ", averages " + size_text(plan.averages);
-  if (plan.sharing > 1) text += log::text(" (shared by ", plan.sharing, " workers)");
   const auto activations = plan.fixed + plan.per_sample * samples;
-  return text + log::text(", activations ", size_text(activations), " (", samples,
-                          samples == 1 ? " sample" : " samples", " at once, ", size_text(plan.per_sample), " each)");
+  return size_text(plan.total(samples)) + ": " + parts_text(plan) +
+         log::text(", activations ", size_text(activations), " (", samples, samples == 1 ? " sample" : " samples",
+                   " at once, ", size_text(plan.per_sample), " each)");
 }
+
+MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, const TensorDict& averages) {
+  MemoryPlan plan{.weights = total_bytes(model.parameters()) + total_bytes(model.buffers())};
+  for (const auto& [name, value] : trainable_parameters(model)) plan.gradients += static_cast<int64_t>(value.nbytes());
+  for (const auto& [name, tensor] : optimizer) plan.optimizer += static_cast<int64_t>(tensor.nbytes());
+  for (const auto& [name, tensor] : averages) plan.averages += static_cast<int64_t>(tensor.nbytes());
+  return plan;
+}
+
+std::string held_text(const MemoryPlan& plan) { return size_text(plan.total(0)) + ": " + parts_text(plan); }
 
 }  // namespace ddprun

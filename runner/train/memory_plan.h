@@ -8,6 +8,7 @@
 
 #include <ddprun/model.h>
 #include <ddprun/optimizer.h>
+#include <ddprun/safetensors.h>
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -62,11 +63,18 @@ int64_t optimizer_bytes(Optimizer& optimizer);
 MemoryPlan plan_memory(Model& model, Optimizer& optimizer, const TrainerConfig& config,
                        const std::function<at::Tensor(int64_t)>& loss_of);
 
+// Returns the plan of what a worker holds between its steps, without what a step takes; the optimizer's state and the
+// averages are those that there are.
+MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, const TensorDict& averages);
+
 // Returns the most samples that a worker computes at once, of `parts` workers or GPUs.
 int64_t samples_at_once(const TrainerConfig& config, int64_t parts);
 
 // Returns "4.1 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB, activations 2.1 GB (64 samples at once,
 // 33 MB each)", or "optimizer 249 MB (shared by 4 workers)".
 std::string text_of(const MemoryPlan& plan, int64_t samples);
+
+// Returns "2 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB", without activations.
+std::string held_text(const MemoryPlan& plan);
 
 }  // namespace ddprun

@@ -30,8 +30,9 @@ std::string smaller_parts(const TrainerConfig& config, int64_t micro_batch) {
 
 }  // namespace
 
-OutOfMemory::OutOfMemory(const std::exception& error, const std::string& during, const std::string& advice)
-    : UserError("out of memory " + during + ": " + first_line(error.what()) + "\nTry " + advice + ".") {}
+OutOfMemory::OutOfMemory(const std::exception& error, const std::string& during, const std::string& advice,
+                         const std::string& held)
+    : UserError("out of memory " + during + ": " + first_line(error.what()) + "\n" + held + "Try " + advice + ".") {}
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const OutOfMemory*>(&error)) return false;
@@ -46,8 +47,9 @@ bool is_out_of_memory(const std::exception& error) {
   return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
 }
 
-std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch, int64_t workers) {
+std::string advice_for_steps(const TrainerConfig& config, int64_t micro_batch, int64_t workers, bool may_recompute) {
   std::string advice = smaller_parts(config, micro_batch);
+  if (may_recompute) advice += "trainer.recompute=all (the same results; backward computes the model's blocks again), ";
   if (workers > 1 && !config.shard_optimizer)
     advice += "trainer.shard_optimizer=true (the same results; each worker keeps a share of the optimizer's state), ";
   if (config.precision < PrecisionMode::kBf16) advice += "trainer.precision=bf16, ";
@@ -67,8 +69,9 @@ std::string advice_for_all_else() {
          "machine's";
 }
 
-void rethrow_with_advice(const std::exception& error, const std::string& during, const std::string& advice) {
-  if (is_out_of_memory(error)) throw OutOfMemory(error, during, advice);
+void rethrow_with_advice(const std::exception& error, const std::string& during, const std::string& advice,
+                         const std::string& held) {
+  if (is_out_of_memory(error)) throw OutOfMemory(error, during, advice, held);
   throw;
 }
 

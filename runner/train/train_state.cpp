@@ -125,6 +125,7 @@ std::string TrainState::to_json() const {
              {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
              {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
              {"micro_batch", micro_batch},
+             {"recomputes", recomputes},
              {"memory_format", word_of(memory_format)},
              {"nonfinite",
               {{"skipped", skipped}, {"in_row", skips_in_row}, {"skipped_without_overflow", skipped_without_overflow}}},
@@ -172,6 +173,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
     from.at("micro_batch").get_to(state.micro_batch);
+    from.at("recomputes").get_to(state.recomputes);
     state.memory_format = memory_format_of(from.at("memory_format"), where);
     const auto& nonfinite = from.at("nonfinite");
     nonfinite.at("skipped").get_to(state.skipped);

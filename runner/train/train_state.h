@@ -31,6 +31,7 @@ struct TrainState {
   Schedule::State schedule;
   GradScaler::State scaler;
   int64_t micro_batch = 0;                                    // found by trainer.micro_batch=auto; 0: not searched
+  bool recomputes = false;                                    // found by trainer.recompute=auto, together with it
   MemoryFormat memory_format = MemoryFormat::kChannelsFirst;  // set by trainer.memory_format or found by its auto
   std::optional<double> best_value;                           // of checkpoint.monitor
   NamedValues best_metrics;              // all metrics of that evaluation, checkpoint.monitor's first

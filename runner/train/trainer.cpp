@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "train/checkpointer.h"
 #include "train/machine_check.h"
+#include "train/memory_plan.h"
 #include "train/out_of_memory.h"
 #include "train/trials.h"
 
@@ -55,6 +56,7 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
       stop_requested_(std::move(stop_requested)),
       plan_(experiment_.trainer, context_.dataset->size(Split::kTrain)),
       freezing_(models_of(context_), experiment_.pretrained, plan_.steps_per_epoch()),
+      recomputation_(models_of(context_), experiment_.trainer.recompute),
       state_(first_state(context_)),
       timer_(context_.backend ? context_.backend->make_timer() : nullptr),
       step_(context_, timer_, schedule_of(context_, plan_), share_of(context_, freezing_)),
@@ -132,7 +134,9 @@ void Trainer::begin() try {
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
   if (stopping_) return;
   enter_phase(state_.step);
+  if (recomputation_.is_asked_for()) choose_recomputed();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
+  if (recomputation_.has_chosen() && context_.is_rank_zero()) log::info(recomputation_.text());
   on_activity(Activity::kComputing);
   if (config.shards > 0) require_same_machines(context_, step_, state_);
   warm_up();
@@ -145,8 +149,26 @@ void Trainer::begin() try {
     shards_.emplace(context_.communicator, context_.dataset, step_plan(config, state_.train_samples), state_.step);
   log_.start();
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, "in a trial before the first step",
-                      advice_for_steps(experiment_.trainer, state_.micro_batch, state_.world_size));
+  rethrow_of_steps(error, "in a trial before the first step");
+}
+
+// Says what is held besides what the step takes.
+void Trainer::rethrow_of_steps(const std::exception& error, const std::string& during) const {
+  if (!is_out_of_memory(error)) throw;
+  const auto held = held_memory(*context_.model, context_.optimizer->state(), step_.ema().state());
+  const auto advice =
+      advice_for_steps(experiment_.trainer, state_.micro_batch, state_.world_size, recomputation_.could_choose());
+  rethrow_with_advice(error, during, advice, "Besides activations, a worker holds " + held_text(held) + ".\n");
+}
+
+// Chooses the blocks that are computed again, among those that the model has. What auto found belongs to what
+// micro_batch: auto did.
+void Trainer::choose_recomputed() {
+  const auto* batch = next_batch();
+  if (!batch) return;
+  ask_for_blocks(context_, step_, *batch, recomputation_);
+  recomputation_.choose();
+  if (recomputation_.is_auto() && state_.recomputes) recomputation_.choose_all();
 }
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
@@ -156,7 +178,8 @@ void Trainer::choose_micro_batch() {
     const auto* batch = next_batch();
     if (!batch) return;
     if (freezing_.enter_last()) step_.take_parameters();
-    state_.micro_batch = find_micro_batch(context_, step_, *batch);
+    state_.micro_batch = find_micro_batch(context_, step_, *batch, recomputation_);
+    state_.recomputes = recomputation_.is_auto() && recomputation_.has_chosen();
     enter_phase(state_.step);
   }
   step_.set_micro_batch(state_.micro_batch);
@@ -271,8 +294,7 @@ void Trainer::train_step() try {
   agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, log::text("in step ", state_.step + 1),
-                      advice_for_steps(experiment_.trainer, state_.micro_batch, state_.world_size));
+  rethrow_of_steps(error, log::text("in step ", state_.step + 1));
 }
 
 void Trainer::log_row() {

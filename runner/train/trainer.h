@@ -16,12 +16,14 @@
 #include "train/freezing.h"
 #include "train/nonfinite_policy.h"
 #include "train/progress_log.h"
+#include "train/recomputation.h"
 #include "train/replica_check.h"
 #include "train/shard_check.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 #include "train/validator.h"
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -72,6 +74,8 @@ class Trainer {
 
  private:
   void begin();
+  [[noreturn]] void rethrow_of_steps(const std::exception& error, const std::string& during) const;
+  void choose_recomputed();
   void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
@@ -118,6 +122,7 @@ class Trainer {
   std::function<bool()> stop_requested_;
   TrainPlan plan_;
   Freezing freezing_;  // before the step, which trains what it leaves
+  Recomputation recomputation_;
   TrainState state_;
   StepTimer timer_;
   TrainStep step_;

@@ -68,37 +68,60 @@ bool fits(TrainStep& step, const TrainBatch& batch, int64_t samples) {
   }
 }
 
+int64_t part_of(const Context& context, const TrainBatch& batch) {
+  const int64_t world = context.communicator.world().size;
+  return (batch.global_samples + world - 1) / world;
+}
+
 // Returns the samples of a micro-batch; 0 if not even one fits.
 int64_t try_micro_batches(const Context& context, TrainStep& step, const TrainBatch& batch) {
-  const int64_t world = context.communicator.world().size;
-  const int64_t whole = (batch.global_samples + world - 1) / world;
-  for (int64_t samples = whole; samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
+  for (int64_t samples = part_of(context, batch); samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
     const bool mine = fits(step, batch, samples);
     if (context.backend) context.backend->release_memory();
     auto failed = at::scalar_tensor(mine ? 0 : 1, at::kInt);
     context.communicator.sum(failed);
-    const auto ranks = failed.item<int>();
-    if (ranks == 0) {
-      if (samples < whole && context.is_rank_zero()) {
-        log::info(log::text("trainer.micro_batch: auto found ", samples, " samples of a worker's ", whole,
-                            ": their gradients are accumulated, the global batch stays ", batch.global_samples));
-      }
-      return samples;
-    }
+    if (failed.item<int>() == 0) return samples;
   }
   return 0;
 }
 
+// Has all blocks be computed again if little fits without, and more with it. Returns what fits.
+int64_t try_with_blocks(const Context& context, TrainStep& step, const TrainBatch& batch, Recomputation& blocks,
+                        int64_t found) {
+  constexpr int64_t kLeast = 4;  // of the part fits, or the step takes longer for many micro-batches than for blocks
+  if (!blocks.is_auto() || found * kLeast >= part_of(context, batch) || !blocks.choose_all()) return found;
+  const auto more = try_micro_batches(context, step, batch);
+  if (more > found) return more;
+  blocks.choose_none();
+  return found;
+}
+
 }  // namespace
 
-int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch) {
+int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch, Recomputation& blocks) {
   const Trial trial(context);
   int64_t found = 0;
-  with_memory_of_a_step(context, step, [&] { found = try_micro_batches(context, step, batch); });
+  with_memory_of_a_step(context, step, [&] {
+    found = try_micro_batches(context, step, batch);
+    found = try_with_blocks(context, step, batch, blocks, found);
+  });
+  const auto whole = part_of(context, batch);
+  if (found > 0 && found < whole && context.is_rank_zero())
+    log::info(log::text("trainer.micro_batch: auto found ", found, " samples of a worker's ", whole,
+                        ": their gradients are accumulated, the global batch stays ", batch.global_samples));
   if (found > 0) return found;
-  throw UserError("trainer.micro_batch: not even one training sample fits into the memory of every worker. Try " +
-                  advice_for_steps(context.experiment.trainer, 0, context.communicator.world().size) +
-                  "; or smaller samples");
+  throw UserError(
+      "trainer.micro_batch: not even one training sample fits into the memory of every worker. Try " +
+      advice_for_steps(context.experiment.trainer, 0, context.communicator.world().size, blocks.could_choose()) +
+      "; or smaller samples");
+}
+
+void ask_for_blocks(const Context& context, TrainStep& step, const TrainBatch& batch, Recomputation& blocks) {
+  const Trial trial(context);
+  const auto samples = std::min<int64_t>(2, batch.size());
+  if (fits(step, batch, samples)) return;
+  blocks.choose_any();
+  step.forward_backward(batch, samples);
 }
 
 void warm_up_reducer(const Context& context, TrainStep& step, const TrainBatch& batch) {

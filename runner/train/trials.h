@@ -5,6 +5,7 @@
 
 #include "data/loader.h"
 #include "train/context.h"
+#include "train/recomputation.h"
 #include "train/train_step.h"
 
 #include <cstdint>
@@ -15,8 +16,14 @@ namespace ddprun {
 // Finds how many samples fit into memory at once, for `trainer.micro_batch: auto`. Tries forward and backward of the
 // batch with its whole part on every rank, then with half of it, and so on until no rank runs out of memory, while
 // holding what the optimizer and averages keep from the first step on. Returns the same number on all ranks, and logs
-// it if it is less than the whole. Throws UserError if not even one sample fits. Collective.
-int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch);
+// it if it is less than the whole. With `trainer.recompute: auto`, what fits is less than a quarter of the part, and
+// blocks that are computed again let more fit, they are chosen. Throws UserError if not even one sample fits.
+// Collective.
+int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBatch& batch, Recomputation& blocks);
+
+// Computes on two samples, or the one of the batch, on this rank only: the model's blocks ask whether they are to be
+// computed again. They are where memory is too small otherwise.
+void ask_for_blocks(const Context& context, TrainStep& step, const TrainBatch& batch, Recomputation& blocks);
 
 // Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
 // portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is

@@ -21,6 +21,7 @@
 #include "train/optimizer_share.h"
 #include "train/precision.h"
 #include "train/pretrained_weights.h"
+#include "train/recomputation.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
@@ -112,6 +113,7 @@ class Scene {
     optimizer_ = plugins_.make_optimizer(experiment_.optimizer);
     take_up_frozen(*model_, experiment_.pretrained);
     start_optimizer(*optimizer_, *model_, experiment_.pretrained);
+    recomputation_.emplace(std::vector{model_}, experiment_.trainer.recompute);
     take_pretrained();
   }
 
@@ -135,6 +137,7 @@ class Scene {
     if (const auto* written = experiment_.config.find("objective"); written && !objective->was_asked())
       done_.warnings.push_back(problem_line(written->origin(), "objective", unused_objective(experiment_)));
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
+    recomputation_->choose();
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));
     rehearse_smallest_part();
@@ -147,12 +150,19 @@ class Scene {
     precision.convert(*model_);
     const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
     model_->train();
-    done_.memory = plan_memory(*model_, *optimizer_, experiment_.trainer, [&](int64_t samples) {
-      const auto batch = precision.converted(training_samples(0, samples));
-      const auto autocast = precision.autocast();
-      return call_step(*model_, batch, *objective).loss;
-    });
-    if (deal_) done_.memory->share(workers_, deal_->largest());
+    const auto planned = [&] {
+      auto plan = plan_memory(*model_, *optimizer_, experiment_.trainer, [&](int64_t samples) {
+        const auto batch = precision.converted(training_samples(0, samples));
+        const auto autocast = precision.autocast();
+        return call_step(*model_, batch, *objective).loss;
+      });
+      if (deal_) plan.share(workers_, deal_->largest());
+      return plan;
+    };
+    done_.memory = planned();
+    if (!recomputation_->could_choose()) return;
+    recomputation_->choose_all();
+    done_.recomputed = planned();
   } catch (const std::exception& error) {
     done_.memory_problem = cause_of(error);
   }
@@ -194,7 +204,8 @@ class Scene {
   DataSpec data_;
   std::shared_ptr<Model> model_;
   std::shared_ptr<Optimizer> optimizer_;
-  std::optional<Deal> deal_;  // with trainer.shard_optimizer
+  std::optional<Recomputation> recomputation_;  // of the model
+  std::optional<Deal> deal_;                    // with trainer.shard_optimizer
   std::optional<Batch> training_, evaluation_;
   SanityCheck done_;
 };

@@ -21,11 +21,12 @@ namespace ddprun {
 struct SanityCheck {
   std::vector<std::string> splits;  // splits whose samples were checked
   int64_t step_samples = 0;
-  std::vector<std::string> unused;      // parameters that the loss does not depend on
-  std::vector<std::string> pretrained;  // what the section `pretrained` does
-  std::vector<std::string> warnings;    // what doubts_with_data() says
-  std::optional<MemoryPlan> memory;     // none if it failed
-  std::string memory_problem;           // why it failed
+  std::vector<std::string> unused;       // parameters that the loss does not depend on
+  std::vector<std::string> pretrained;   // what the section `pretrained` does
+  std::vector<std::string> warnings;     // what doubts_with_data() says
+  std::optional<MemoryPlan> memory;      // none if it failed
+  std::optional<MemoryPlan> recomputed;  // the same with trainer.recompute=all, if there are blocks and none is chosen
+  std::string memory_problem;            // why it failed
 };
 
 // Runs the check for a run of so many workers; `dataset` has been started. Throws PluginMistake or PluginFailure for

@@ -34,6 +34,7 @@ const std::map<std::string, std::set<std::string>> kObeyed{
       "shuffle",
       "sampling",
       "micro_batch",
+      "recompute",
       "eval_batch",
       "eval_every",
       "log_every",

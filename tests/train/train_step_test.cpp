@@ -385,6 +385,9 @@ TEST(OutOfMemory, NamesWhatToChange) {
   run.make_model = [] { return std::make_shared<Narrow>(3); };
   const auto error = error_of<OutOfMemory>([&] { train_toy(run); });
   EXPECT_THAT(error, ::testing::HasSubstr("out of memory in step 1: no room for 12 samples"));
+  EXPECT_THAT(error,
+              ::testing::HasSubstr("Besides activations, a worker holds 1.6 kB: weights 780 bytes, gradients 780 "
+                                   "bytes, optimizer 0 bytes.\nTry "));
   EXPECT_THAT(error, ::testing::HasSubstr("trainer.micro_batch=auto"));
 }
 
@@ -419,7 +422,7 @@ TEST(OutOfMemory, NeverAdvisesWhatIsSetAlready) {
   TrainerConfig config;
   const auto advice = [&](int64_t micro_batch, int64_t found = 0) {
     config.micro_batch = micro_batch;
-    return advice_for_steps(config, found, /*workers=*/2);
+    return advice_for_steps(config, found, /*workers=*/2, /*may_recompute=*/false);
   };
   EXPECT_THAT(advice(0), ::testing::HasSubstr("trainer.micro_batch=auto"));
   EXPECT_THAT(advice(8), ::testing::HasSubstr("trainer.micro_batch=4,"));
@@ -431,12 +434,16 @@ TEST(OutOfMemory, NeverAdvisesWhatIsSetAlready) {
   config.shard_optimizer = true;
   EXPECT_THAT(advice(0), ::testing::Not(::testing::HasSubstr("shard_optimizer")));
   config.shard_optimizer = false;
-  EXPECT_THAT(advice_for_steps(config, 0, /*workers=*/1), ::testing::Not(::testing::HasSubstr("shard_optimizer")));
+  EXPECT_THAT(advice_for_steps(config, 0, /*workers=*/1, /*may_recompute=*/true),
+              ::testing::AllOf(::testing::HasSubstr("trainer.recompute=all"),
+                               ::testing::Not(::testing::HasSubstr("shard_optimizer"))));
 }
 
 // Which are computed one after the other already.
 TEST(OutOfMemory, AdvisesMoreShardsNotMicroBatches) {
-  const auto advice = [](int64_t shards) { return advice_for_steps({.global_batch = 12, .shards = shards}, 0, 2); };
+  const auto advice = [](int64_t shards) {
+    return advice_for_steps({.global_batch = 12, .shards = shards}, 0, 2, false);
+  };
   EXPECT_THAT(advice(4), ::testing::HasSubstr("trainer.shards=8 "));
   EXPECT_THAT(advice(8), ::testing::HasSubstr("trainer.shards=12 "));
   EXPECT_THAT(advice(12), ::testing::Not(::testing::HasSubstr("trainer.shards")));

@@ -7,6 +7,7 @@
 #include "../images/image_network.h"
 
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
@@ -98,6 +99,11 @@ class Block final : public torch::nn::Module {
   torch::nn::Linear expand_{nullptr}, reduce_{nullptr};
 };
 
+class Stage final : public torch::nn::SequentialImpl {
+ public:
+  at::Tensor forward(const at::Tensor& input) { return ddprun::recomputed_each(*this, input); }
+};
+
 class ConvNeXt final : public ddprun::Model {
  public:
   explicit ConvNeXt(ddprun::Options& options) {
@@ -143,9 +149,9 @@ class ConvNeXt final : public ddprun::Model {
   }
 
  private:
-  std::shared_ptr<Layers> stage(size_t i, int64_t before) const {
+  std::shared_ptr<Stage> stage(size_t i, int64_t before) const {
     const auto all = std::accumulate(form_.depths.begin(), form_.depths.end(), int64_t{0});
-    auto blocks = std::make_shared<Layers>();
+    auto blocks = std::make_shared<Stage>();
     for (int64_t block = before; block < before + form_.depths[i]; ++block) {
       const auto share = static_cast<double>(block) / static_cast<double>(std::max<int64_t>(1, all - 1));
       blocks->push_back(std::make_shared<Block>(form_.widths[i], form_.stochastic_depth * share));

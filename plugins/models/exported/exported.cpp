@@ -135,6 +135,11 @@ class Exported final : public Model {
     training_->bind(tensors_);
     evaluation_->bind(tensors_);
     if (prediction_) prediction_->bind(tensors_);
+    const auto modules = named_modules();
+    training_->find_blocks([&](const std::string& path) {
+      const auto* module = modules.find(path);
+      return module ? *module : nullptr;
+    });
     require_trainable();
   } catch (const UserError& error) {
     throw UserError("exported: " + file_.string() + ": " + error.what());

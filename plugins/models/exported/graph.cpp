@@ -4,6 +4,7 @@
 #include "recorder.h"
 
 #include <ddprun/error.h>
+#include <ddprun/recompute.h>
 
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
@@ -141,13 +142,48 @@ std::vector<IValue> Graph::run(std::vector<IValue> given, at::Device device) con
   for (size_t i = 0; i < given.size(); ++i) {
     if (inputs[i] >= 0) frame.slots[static_cast<size_t>(inputs[i])] = std::move(given[i]);
   }
-  std::vector<IValue> stack;
-  for (const auto& node : nodes) {
-    if (!node.skipped) execute(node, frame, stack);
+  size_t done = 0;
+  for (const auto& block : blocks) {
+    if (!is_recomputed(*block.module) || is_recording()) continue;
+    run_nodes(done, block.begin, frame);
+    run_recomputed(block, frame);
+    done = block.end;
   }
+  run_nodes(done, nodes.size(), frame);
   std::vector<IValue> results;
   for (const auto& output : outputs) results.push_back(value_of(output, frame));
   return results;
+}
+
+void Graph::run_nodes(size_t begin, size_t end, Frame& frame) const {
+  std::vector<IValue> stack;
+  for (size_t i = begin; i < end; ++i)
+    if (!nodes[i].skipped) execute(nodes[i], frame, stack);
+}
+
+void Graph::run_recomputed(const Block& block, Frame& frame) const {
+  struct Given {
+    int slot;
+    bool is_input;  // of the scope, which gives it to the second run
+    IValue value;
+  };
+  std::vector<at::Tensor> tensors;
+  std::vector<Given> given;
+  for (const int slot : block.inputs) {
+    const auto& value = frame.slots[static_cast<size_t>(slot)];
+    const bool is_input = value.isTensor() && value.toTensor().defined() && !state.contains(slot);
+    if (is_input) tensors.push_back(value.toTensor());
+    given.push_back({slot, is_input, is_input ? IValue() : value});
+  }
+  const auto again = [this, &block, given = std::move(given), device = frame.device](const auto& tensors_again) {
+    Frame second{.slots = std::vector<IValue>(slots), .device = device};
+    auto input = tensors_again.begin();
+    for (const auto& one : given)
+      second.slots[static_cast<size_t>(one.slot)] = one.is_input ? IValue(*input++) : one.value;
+    run_nodes(block.begin, block.end, second);
+  };
+  const RecomputeScope scope(*block.module, tensors, again);
+  run_nodes(block.begin, block.end, frame);
 }
 
 void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) const try {

@@ -6,13 +6,19 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace torch::jit {
 struct Value;
+}
+namespace torch::nn {
+class Module;
 }
 
 namespace ddprun::exported {
@@ -50,6 +56,15 @@ struct Node {
   std::vector<int> unread;          // slots of results that nobody reads
   std::string name;                 // "aten::conv2d", for errors
   std::string place;                // the line of Python that made it: "net.py:12"
+  std::string module;               // the innermost module of Python that it is of: "layer1.0.conv1"
+};
+
+// Nodes of a module of Python, one after the other, which backward may compute again (<ddprun/recompute.h>).
+struct Block {
+  std::string path;  // of the module
+  size_t begin = 0, end = 0;
+  std::set<int> inputs;  // slots that they read and others fill
+  std::shared_ptr<torch::nn::Module> module = nullptr;
 };
 
 class Graph {
@@ -68,12 +83,16 @@ class Graph {
   std::vector<int> inputs;  // slots; -1: nobody reads it
   std::vector<Node> nodes;
   std::vector<Argument> outputs;
+  std::vector<Block> blocks;  // apart, in the order of the nodes
+  std::set<int> state;        // slots of the model's tensors, which blocks may change
   size_t slots = 0;
 
   // Sets Argument::last and Node::unread, once the graph is complete.
   void mark_last_uses();
 
  private:
+  void run_nodes(size_t begin, size_t end, Frame& frame) const;
+  void run_recomputed(const Block& block, Frame& frame) const;
   void execute(const Node& node, Frame& frame, std::vector<c10::IValue>& stack) const;
 };
 

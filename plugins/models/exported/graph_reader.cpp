@@ -207,7 +207,8 @@ class GraphReader {
     const auto& metadata = json.at("metadata");
     node.place = metadata.contains("stack_trace") ? python_line(metadata.at("stack_trace").get<std::string>()) : "";
     if (node.place.empty()) node.place = "line unknown";
-    if (metadata.contains("nn_module_stack")) note_modules(metadata.at("nn_module_stack").get<std::string>());
+    if (metadata.contains("nn_module_stack"))
+      node.module = note_modules(metadata.at("nn_module_stack").get<std::string>());
     try {
       read_call(node, json);
       read_results(node, json.at("outputs"));
@@ -220,12 +221,17 @@ class GraphReader {
   }
 
   // "L__self__body,body,torch.nn.modules.container.Sequential;L__self__body.0,body.0,torch.nn.modules.conv.Conv2d"
-  void note_modules(const std::string& stack) {
+  // Returns the path of the innermost one.
+  std::string note_modules(const std::string& stack) {
     std::istringstream entries(stack);
+    std::string innermost;
     for (std::string entry; std::getline(entries, entry, ';');) {
-      const auto path = entry.find(','), type = entry.rfind(',');
-      if (type > path) modules_[entry.substr(path + 1, type - path - 1)] = entry.substr(entry.find_last_of(".,") + 1);
+      const auto comma = entry.find(','), type = entry.rfind(',');
+      if (type <= comma) continue;
+      innermost = entry.substr(comma + 1, type - comma - 1);
+      modules_[innermost] = entry.substr(entry.find_last_of(".,") + 1);
     }
+    return innermost;
   }
 
   void read_call(Node& node, const Json& json) {

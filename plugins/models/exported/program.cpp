@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "program.h"
 
+#include "blocks.h"
 #include "graph_reader.h"
 #include "program_file.h"
 
 #include <ddprun/error.h>
+
+#include <torch/nn/module.h>
 
 #include <utility>
 
@@ -99,6 +102,13 @@ std::map<int, std::string> Program::names() const {
     if (!sources_[i].name.empty()) names.emplace(graph_.inputs[i], sources_[i].name);
   }
   return names;
+}
+
+void Program::find_blocks(const std::function<std::shared_ptr<torch::nn::Module>(const std::string& path)>& module) {
+  for (const auto& [slot, name] : names()) graph_.state.insert(slot);
+  graph_.blocks = repeated_blocks(graph_, modules_);
+  for (auto& block : graph_.blocks) block.module = module(block.path.substr(0, block.path.find('@')));
+  std::erase_if(graph_.blocks, [](const Block& block) { return !block.module; });
 }
 
 void Program::bind(const std::map<std::string, at::Tensor>& tensors) {

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +49,10 @@ class Program {
 
   // Returns the classes of the modules in Python, by path.
   const std::map<std::string, std::string>& modules() const { return modules_; }
+
+  // Has the calls of the block that the network repeats be computed again where trainer.recompute asks for it.
+  // `module` returns that of a path, or null.
+  void find_blocks(const std::function<std::shared_ptr<torch::nn::Module>(const std::string& path)>& module);
 
   // Returns the results, in Python's order. `given` are the inputs in their order, on `device`, as are the tensors. May
   // be called from several threads.

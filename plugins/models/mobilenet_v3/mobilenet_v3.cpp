@@ -7,6 +7,7 @@
 #include <ddprun/batch_norm.h>
 #include <ddprun/dropout.h>
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <ATen/ops/hardsigmoid.h>
 #include <ATen/ops/hardswish.h>
@@ -161,7 +162,8 @@ class MobileNetV3 final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    const auto hidden = at::hardswish(hidden_(ddprun::global_average(features_->forward(input))));
+    const auto features = ddprun::recomputed_each(*features_, input);
+    const auto hidden = at::hardswish(hidden_(ddprun::global_average(features)));
     return output_(ddprun::dropout(hidden, dropout_, is_training()));  // [B, classes]
   }
 

@@ -7,6 +7,7 @@
 
 #include <ddprun/batch_norm.h>
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <ATen/ops/max_pool2d.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -132,7 +133,7 @@ class ResNet final : public ddprun::Model {
   at::Tensor forward(const at::Tensor& input) override {
     auto x = bn1_->relu(conv1_(input));
     if (large_stem_) x = at::max_pool2d(x, 3, 2, 1);
-    for (auto& layer : layers_) x = layer->forward(x);
+    for (auto& layer : layers_) x = ddprun::recomputed_each(*layer, x);
     return fc_(ddprun::global_average(x));  // [B, classes]
   }
 

@@ -11,6 +11,7 @@
 #include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
@@ -110,7 +111,7 @@ class Transformer final : public ddprun::Model {
       refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
     }
     auto x = symbols_(input) + positions_->weight.slice(0, 0, input.size(1));
-    x = norm_(blocks_->forward(ddprun::dropout(x, form_.dropout, is_training())));
+    x = norm_(ddprun::recomputed_each(*blocks_, ddprun::dropout(x, form_.dropout, is_training())));
     return at::linear(x, symbols_->weight);
   }
 

@@ -10,6 +10,7 @@
 #include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
@@ -116,7 +117,7 @@ class Encoder final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input) {
-    return norm_(layers_->forward(ddprun::dropout(input + positions_, dropout_, is_training())));
+    return norm_(ddprun::recomputed_each(*layers_, ddprun::dropout(input + positions_, dropout_, is_training())));
   }
 
  private:

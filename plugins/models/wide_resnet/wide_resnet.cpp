@@ -7,6 +7,7 @@
 #include <ddprun/batch_norm.h>
 #include <ddprun/dropout.h>
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
@@ -72,7 +73,8 @@ class WideResNet final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    const auto x = block3_->forward(block2_->forward(block1_->forward(conv1_(input))));
+    auto x = conv1_(input);
+    for (auto group : {block1_, block2_, block3_}) x = ddprun::recomputed_each(*group, x);
     return fc_(ddprun::global_average(bn1_->relu(x)));  // [B, classes]
   }
 

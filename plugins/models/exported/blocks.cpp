@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "blocks.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace ddprun::exported {
+namespace {
+
+std::string parent_of(const std::string& path) {
+  const auto dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+bool is_within(const std::string& path, const std::string& module) {
+  return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
+}
+
+// Returns the path of the module of `modules` that a node belongs to; empty if none.
+std::string owner_of(const Node& node, const std::set<std::string>& modules) {
+  for (const auto& module : modules)
+    if (is_within(node.module, module)) return module;
+  return "";
+}
+
+// Returns the paths of modules that have parts, by their class, if another of that class has the same parent.
+std::map<std::string, std::set<std::string>> repeated_modules(const std::map<std::string, std::string>& classes) {
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> beside;  // by parent and class
+  for (const auto& [path, type] : classes) {
+    const auto is_part = [&](const auto& other) { return other.first.starts_with(path + "."); };
+    if (!path.empty() && std::ranges::any_of(classes, is_part)) beside[{parent_of(path), type}].insert(path);
+  }
+  std::map<std::string, std::set<std::string>> repeated;
+  for (const auto& [place, paths] : beside)
+    if (paths.size() > 1) repeated[place.second].insert(paths.begin(), paths.end());
+  return repeated;
+}
+
+// Returns the class that the comment in the header speaks of, as its modules.
+std::set<std::string> chosen_modules(const Graph& graph, const std::map<std::string, std::string>& classes) {
+  std::set<std::string> chosen;
+  for (const auto& [type, modules] : repeated_modules(classes)) {
+    const auto covered = std::ranges::count_if(
+        graph.nodes, [&modules = modules](const Node& node) { return !owner_of(node, modules).empty(); });
+    if (2 * covered >= std::ssize(graph.nodes) && modules.size() > chosen.size()) chosen = modules;
+  }
+  return chosen;
+}
+
+template <class Function>
+void for_each_slot(const std::vector<Argument>& arguments, const Function& function) {
+  for (const auto& argument : arguments) {
+    if (argument.slot >= 0) function(argument.slot);
+    for_each_slot(argument.elements, function);
+  }
+}
+
+// Returns whether an operator changes what a slot of `block.inputs` holds, but for the model's own tensors.
+bool changes_inputs(const Graph& graph, const Block& block) {
+  for (size_t i = block.begin; i < block.end; ++i) {
+    const auto& node = graph.nodes[i];
+    if (!node.op || node.skipped || node.call) continue;
+    const auto& formals = node.op->schema().arguments();
+    for (size_t a = 0; a < formals.size(); ++a) {
+      const auto slot = node.arguments[a].slot;
+      const bool is_written = formals[a].alias_info() && formals[a].alias_info()->isWrite();
+      if (is_written && block.inputs.contains(slot) && !graph.state.contains(slot)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Block> repeated_blocks(const Graph& graph, const std::map<std::string, std::string>& classes) {
+  const auto modules = chosen_modules(graph, classes);
+  std::vector<Block> calls;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto owner = owner_of(graph.nodes[i], modules);
+    if (owner.empty()) continue;
+    if (calls.empty() || calls.back().path != owner || calls.back().end != i)
+      calls.push_back({.path = owner, .begin = i});
+    calls.back().end = i + 1;
+  }
+  for (auto& call : calls) {
+    std::set<int> made;
+    for (size_t i = call.begin; i < call.end; ++i) {
+      const auto& node = graph.nodes[i];
+      for_each_slot(node.arguments, [&](int slot) {
+        if (!made.contains(slot)) call.inputs.insert(slot);
+      });
+      made.insert(node.results.begin(), node.results.end());
+    }
+  }
+  std::erase_if(calls, [&](const Block& call) { return changes_inputs(graph, call); });
+  return calls;
+}
+
+}  // namespace ddprun::exported

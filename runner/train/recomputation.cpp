@@ -12,6 +12,7 @@ namespace ddprun {
 
 Recomputation::Recomputation(const std::vector<std::shared_ptr<Model>>& models, const RecomputeConfig& config)
     : config_(config) {
+  if (config.is_on()) RecomputedBlocks::before_first_backward();
   for (const auto& model : models) copies_.push_back(std::make_unique<RecomputedBlocks>(model));
 }
 

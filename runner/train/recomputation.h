@@ -16,7 +16,7 @@ namespace ddprun {
 
 class Recomputation {
  public:
-  // Takes the model first, then its copies of trainer.strategy dp.
+  // Takes the model first, then its copies of trainer.strategy dp, before the first backward.
   Recomputation(const std::vector<std::shared_ptr<Model>>& models, const RecomputeConfig& config);
 
   // Returns whether blocks must be known, which they are after a forward.

@@ -33,7 +33,6 @@ using Tensors = RecomputeScope::Tensors;
 struct Block {
   std::string name;
   bool asked = false, chosen = false;
-  bool draws = false;  // has drawn from its GPU's generator
 };
 
 // All blocks of the models of this process, by module.
@@ -48,17 +47,11 @@ class Registry {
   std::map<const torch::nn::Module*, Block> blocks;
 };
 
-Block known_of(const torch::nn::Module& module) {
+std::string name_of(const torch::nn::Module& module) {
   auto& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
   const auto block = registry.blocks.find(&module);
-  return block == registry.blocks.end() ? Block{.name = module.name(), .draws = true} : block->second;
-}
-
-void note_that_it_draws(const torch::nn::Module& module) {
-  auto& registry = Registry::instance();
-  const std::lock_guard lock(registry.mutex);
-  if (const auto block = registry.blocks.find(&module); block != registry.blocks.end()) block->second.draws = true;
+  return block == registry.blocks.end() ? module.name() : block->second.name;
 }
 
 // Autocast on one device.
@@ -79,24 +72,9 @@ struct Autocast {
 // What operators depend on beside their arguments: random generators, autocast, and the choice of fused layers.
 class Surroundings {
  public:
-  Surroundings(at::Device device, const Block& block) : autocast_{Autocast(at::kCPU), Autocast(device.type())} {
+  explicit Surroundings(at::Device device) : autocast_{Autocast(at::kCPU), Autocast(device.type())} {
     add(at::detail::getDefaultCPUGenerator());
-    if (device.is_cpu()) return;
-    try {
-      add(at::globalContext().defaultGenerator(device));
-    } catch (const c10::Error&) {  // while a CUDA graph is captured, which knows the seed only when it is replayed
-      if (!block.draws) return;
-      throw UserError("trainer.recompute: " + block.name +
-                      " draws random numbers on the GPU, which a captured step cannot draw again");
-    }
-  }
-
-  // Returns whether the GPU's generator is not as it was.
-  bool have_drawn() const {
-    if (generators_.size() < 2) return false;
-    auto [generator, state] = generators_.back();
-    const std::lock_guard lock(generator.mutex());
-    return !at::equal(generator.get_state(), state);
+    if (!device.is_cpu()) add(at::globalContext().defaultGenerator(device));
   }
 
   void set() const {
@@ -126,8 +104,7 @@ class Surroundings {
 // Puts surroundings in place for a scope. Casts of weights that autocast has kept go with it.
 class There {
  public:
-  There(const Surroundings& there, at::Device device, const Block& block)
-      : before_(device, block), fused_(there.fused()) {
+  There(const Surroundings& there, at::Device device) : before_(device), fused_(there.fused()) {
     at::autocast::increment_nesting();
     there.set();
   }
@@ -158,23 +135,17 @@ void put(const Tensors& values, const Tensors& tensors) {
 class Frame {
  public:
   Frame(const torch::nn::Module& block, const Tensors& inputs, RecomputeScope::Again again)
-      : module_(block),
-        block_(known_of(block)),
+      : name_(name_of(block)),
         buffers_(block.buffers()),
         before_(copies_of(buffers_)),
         device_(inputs.empty() ? at::Device(at::kCPU) : inputs.front().device()),
-        there_(device_, block_),
+        there_(device_),
         again_(std::move(again)) {
     for (const auto& input : inputs) {
       inputs_.push_back(input.detach());
       inputs_.back().set_requires_grad(input.requires_grad());
       versions_.push_back(input._version());
     }
-  }
-
-  // Ends what is computed the first time.
-  void end() const {
-    if (there_.have_drawn()) note_that_it_draws(module_);
   }
 
   // Adds a place for the next tensor that an operator saves, in the order of the operators.
@@ -223,8 +194,7 @@ class Frame {
   void fill();
   void require_unchanged() const;
 
-  const torch::nn::Module& module_;
-  Block block_;
+  std::string name_;
   Tensors buffers_, before_;
   at::Device device_;
   Surroundings there_;
@@ -305,7 +275,7 @@ void Frame::fill() {
   const auto now = copies_of(buffers_);
   {
     put(before_, buffers_);
-    const There there(there_, device_, block_);
+    const There there(there_, device_);
     const at::AutoGradMode with_gradients(true);
     // The frame outlives this: one of its places is being read.
     const SavingScope again({.frame = std::shared_ptr<Frame>(std::shared_ptr<Frame>(), this), .is_again = true});
@@ -313,7 +283,7 @@ void Frame::fill() {
   }
   put(now, buffers_);
   if (taken_ != places_.size() || differs_)
-    throw UserError(c10::str("trainer.recompute: ", block_.name, " kept ", places_.size(),
+    throw UserError(c10::str("trainer.recompute: ", name_, " kept ", places_.size(),
                              places_.size() == 1 ? " tensor" : " tensors", " for backward, and ",
                              taken_ == places_.size() ? "others" : std::to_string(taken_),
                              " when it was computed again: it depends on more than its input, its buffers and random "
@@ -323,7 +293,7 @@ void Frame::fill() {
 void Frame::require_unchanged() const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i]._version() != versions_[i])
-      throw UserError("trainer.recompute: " + block_.name + " cannot be computed again, since its input " +
+      throw UserError("trainer.recompute: " + name_ + " cannot be computed again, since its input " +
                       "was changed in place afterwards. Leave it out of trainer.recompute");
 }
 
@@ -337,9 +307,7 @@ RecomputeScope::RecomputeScope(const torch::nn::Module& block, const Tensors& in
 }
 
 RecomputeScope::~RecomputeScope() {
-  if (!entered_) return;
-  saving.back().frame->end();
-  saving.pop_back();
+  if (entered_) saving.pop_back();
 }
 
 bool is_recomputed(const torch::nn::Module& block) {
@@ -372,6 +340,8 @@ std::vector<std::string> RecomputedBlocks::known() const {
     if (registry.blocks.at(module.value().get()).asked) names.push_back(module.key());
   return names;
 }
+
+void RecomputedBlocks::before_first_backward() { Engine::install(); }
 
 std::vector<std::string> RecomputedBlocks::modules() const {
   return model_->named_modules("", /*include_self=*/false).keys();

@@ -44,7 +44,7 @@ class InPlace(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
         self.layer = torch.nn.Linear(width, width)
-        self.rest = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Tanh())
+        self.rest = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(width, width))
 
     def forward(self, x):
         return self.rest(self.layer(x.mul_(0.5)))
@@ -59,7 +59,7 @@ class Network(torch.nn.Module):
         self.last = torch.nn.Linear(16, 5)
 
     def forward(self, input):
-        x = torch.tanh(self.first(input))
+        x = self.first(input)
         for block in self.blocks:
             x = block(x)
         return self.last(x)
@@ -102,7 +102,7 @@ class Exported(CommandTest):
                 self.assertEqual(unequal(module, weights_of(self.folder / run)), [])
 
     def test_blocks_that_change_their_input_are_none(self):
-        _, said = self.trained(Network(InPlace), ["input=12"], "run", code=2)
+        _, said = self.trained(Network(InPlace), ["input=12"], "run", code=1)
         self.assertIn("trainer.recompute: this model has no blocks that can be computed again", said.err())
 
 
@@ -143,18 +143,19 @@ class Recompute(CommandTest):
         plans = self.ddprun("check", *words).out()
         plain, again = (float(number) * {"GB": 1000, "MB": 1}[unit] for number, unit in re.findall(r"activations ([\d.]+) ([MG]B)", plans))
         self.assertIn("\nWith trainer.recompute=all: ", plans)
-        self.ddprun(*words, "run.dir=plain")
-        self.ddprun(*words, "run.dir=again", "trainer.recompute=all")
+        given_back = {"DDPRUN_ALLOCATOR": "default", "MALLOC_MMAP_THRESHOLD_": "65536"}  # so that what is resident is in use
+        for run, recompute in (("plain", "off"), ("again", "all")):
+            self.ddprun(*words, f"run.dir={run}", f"trainer.recompute={recompute}", env=given_back)
         saved = (summary(self.folder / "plain")["peak_rss_bytes"] - summary(self.folder / "again")["peak_rss_bytes"]) / 1e6
         print(f"activations: planned {plain:.0f} and {again:.0f} MB; {saved:.0f} MB less resident")
-        self.assertGreater(saved, 0.7 * (plain - again))
+        self.assertGreater(saved, 0.85 * (plain - again))
         self.assertLess(again, plain / 3)
 
     def test_what_cannot_be_computed_again_is_refused_at_its_key(self):
         (self.folder / "e.yaml").write_text("name: e\ndefaults: [experiments/digits]\nmodel: resnet\ntrainer:\n  recompute: [layer9.*]\n")
         place = "e.yaml:5:14: trainer.recompute: "
-        for command in (["e.yaml", "launch.device=cpu"], ["check", "e.yaml", "launch.device=cpu"]):
-            refused = self.ddprun(*command, code=2).err()
+        for command, code in ((["e.yaml", "launch.device=cpu"], 1), (["check", "e.yaml", "launch.device=cpu"], 2)):
+            refused = self.ddprun(*command, code=code).err()
             self.assertIn(place + 'no block matches "layer9.*"', refused)
             self.assertIn("those that can be computed again are layer1.0, layer1.1, ", refused)
         self.assertIn("trainer.recompute: this model has no blocks that can be computed again: ",

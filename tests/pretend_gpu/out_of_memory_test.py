@@ -41,6 +41,14 @@ class OutOfMemory(PretendGpuTest):
         self.assertIn("trainer.shard_optimizer=true (the same results; ", told)
         self.on_gpus(*MANY_WEIGHTS, "run.dir=shared", "trainer.shard_optimizer=true", env=memory)
 
+    def test_blocks_that_backward_computes_again_fit_where_they_did_not(self):
+        words = [*MANY_WEIGHTS, "dataset.context=128", "trainer.global_batch=24", "launch.workers=1"]
+        memory = {"PRETEND_MEMORY_MIB": "400"}
+        told = self.on_gpus(*words, "run.dir=kept", env=memory, code=1).err()
+        self.assertRegex(told, r"out of memory in step \d: CUDA out of memory.*\nBesides activations, a worker holds \d+ MB: weights \d+ MB, gradients ")
+        self.assertIn("trainer.recompute=all (the same results; ", told)
+        self.on_gpus(*words, "run.dir=again", "trainer.recompute=all", env=memory)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -20,6 +20,7 @@ from eager import OwnTraining, Training
 from export_model.__main__ import write_network
 
 ONE_EPOCH = [*(word for word in DIGITS if not word.startswith("trainer.max_epochs")), "trainer.max_epochs=1", "dataset.train_size=1250"]
+BLOCKS = ["model=wide_resnet", "model.depth=10", "model.widen_factor=1"]
 BATCH_NORM = [*ONE_EPOCH, "model=convnet_bn"]
 
 
@@ -60,6 +61,17 @@ class SameBits(PretendGpuTest):
 
     def test_batch_norm_and_sgd(self):
         self.assert_same_bits(*BATCH_NORM, "optimizer=sgd", "optimizer.momentum=0.9")
+
+    def test_blocks_that_backward_computes_again_in_replayed_steps(self):
+        self.assert_same_bits(*ONE_EPOCH, *BLOCKS, f"optimizer.lr={2**-6}", "trainer.ema_decay=0.9", workers=2, files=("model", "optimizer", "ema"),
+                              schedule="lazy", on_gpu=["trainer.recompute=all"])
+
+    def test_blocks_that_draw_random_numbers_draw_them_again_in_replayed_steps(self):
+        words = [*ONE_EPOCH, *BLOCKS, "model.dropout=0.2", "launch.device=cuda", "launch.workers=1"]
+        for run, recompute, graph in (("once", "off", "off"), ("again", "['block?.layer.*']", "on")):
+            self.on_gpus(*words, f"run.dir={run}", f"trainer.recompute={recompute}", f"trainer.cuda_graph={graph}", env={"PRETEND_SCHEDULE": "lazy"})
+        self.assertEqual(self.kept("once"), self.kept("again"))
+        self.assert_replayed("again")
 
     def assert_replayed_shards_have_one_result(self, *words, sides):
         """Each side is (workers, device, trainer.cuda_graph)."""

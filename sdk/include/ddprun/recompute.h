@@ -63,6 +63,10 @@ class DDPRUN_API RecomputedBlocks {
   // Returns the names of all modules of the model, whether they ask or not.
   std::vector<std::string> modules() const;
 
+  // To be called before the first backward of a process that computes blocks again on GPUs, whose threads LibTorch's
+  // engine starts there, once.
+  static void before_first_backward();
+
   // From now on these are computed again, and no others of the model.
   void choose(const std::vector<std::string>& names);
 

@@ -136,7 +136,7 @@ void Trainer::begin() try {
   enter_phase(state_.step);
   if (recomputation_.is_asked_for()) choose_recomputed();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
-  if (recomputation_.has_chosen() && context_.is_rank_zero()) log::info(recomputation_.text());
+  if (recomputation_.has_chosen()) compare_recomputed();
   on_activity(Activity::kComputing);
   if (config.shards > 0) require_same_machines(context_, step_, state_);
   warm_up();
@@ -169,6 +169,11 @@ void Trainer::choose_recomputed() {
   ask_for_blocks(context_, step_, *batch, recomputation_);
   recomputation_.choose();
   if (recomputation_.is_auto() && state_.recomputes) recomputation_.choose_all();
+}
+
+void Trainer::compare_recomputed() {
+  if (const auto* batch = next_batch()) compare_blocks(context_, step_, *batch);
+  if (context_.is_rank_zero()) log::info(recomputation_.text());
 }
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its

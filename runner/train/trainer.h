@@ -76,6 +76,7 @@ class Trainer {
   void begin();
   [[noreturn]] void rethrow_of_steps(const std::exception& error, const std::string& during) const;
   void choose_recomputed();
+  void compare_recomputed();
   void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();

@@ -124,6 +124,15 @@ void ask_for_blocks(const Context& context, TrainStep& step, const TrainBatch& b
   step.forward_backward(batch, samples);
 }
 
+void compare_blocks(const Context& context, TrainStep& step, const TrainBatch& batch) {
+  const Trial trial(context);
+  const ComparedBlocks compared;
+  if (!fits(step, batch, std::min<int64_t>(2, batch.size())))
+    log::info(
+        "trainer.recompute: the blocks were not tried before training, since without it not even two samples fit into "
+        "memory");
+}
+
 void warm_up_reducer(const Context& context, TrainStep& step, const TrainBatch& batch) {
   const Trial trial(context);
   step.warm_up(batch);

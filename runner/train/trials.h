@@ -25,6 +25,11 @@ int64_t find_micro_batch(const Context& context, TrainStep& step, const TrainBat
 // computed again. They are where memory is too small otherwise.
 void ask_for_blocks(const Context& context, TrainStep& step, const TrainBatch& batch, Recomputation& blocks);
 
+// Computes on two samples, or the one of the batch, on this rank only, and compares what the chosen blocks compute the
+// second time with the first. Throws UserError for one that computes something else. Says so if there is no memory for
+// it.
+void compare_blocks(const Context& context, TrainStep& step, const TrainBatch& batch);
+
 // Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
 // portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
 // discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its

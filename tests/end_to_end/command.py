@@ -86,11 +86,18 @@ def peers_python():
     return os.environ.get("DDPRUN_PEERS_PYTHON")
 
 
-def use_peers():
-    """Makes the packages of the peers' Python known here, where there are some: torch lies in this one."""
+def peers_packages():
+    """The folder of the packages of the peers' Python; None where they are not installed."""
     if python := peers_python():
         code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        sys.path.append(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+        return subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return None
+
+
+def use_peers():
+    """Makes the packages of the peers' Python known here, where there are some: torch lies in this one."""
+    if folder := peers_packages():
+        sys.path.append(folder)
 
 
 class Gate:

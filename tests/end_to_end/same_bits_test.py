@@ -81,7 +81,7 @@ class SameBits(SameBitsTest):
 
     def test_the_exchange_and_the_comparison_of_machines_take_little_memory(self):
         """The weights take 67 MB in matrices of 4 MB: no copy of them all, beside what training itself needs."""
-        words = [*SMALL, "model=mlp", f"model.hidden={[1024] * 16}", "trainer.global_batch=4", "trainer.max_steps=3", "launch.workers=2"]
+        words = [*SMALL, "model=mlp", "model.hidden=1024", "model.layers=16", "trainer.global_batch=4", "trainer.max_steps=3", "launch.workers=2"]
         for run in ("without", "with"):
             self.ddprun(*words, f"run.dir={run}", f"trainer.shards={2 if run == 'with' else 0}")
         without, shards = (summary(self.folder / run)["peak_rss_bytes"] for run in ("without", "with"))

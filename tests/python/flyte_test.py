@@ -21,31 +21,6 @@ dataset: {plugin: digits, train_size: 512, val_size: 100, test_size: 100}
 trainer: {max_steps: 4}
 launch: {device: cpu, threads: 1}
 """
-# As the kfpytorch plugin starts it in each pod: two processes of a module, which return what can be pickled.
-ELASTIC = """
-import os
-from flytekit import task, workflow
-from flytekitplugins.kfpytorch import Elastic
-
-@task(task_config=Elastic(nnodes=1, nproc_per_node=2, start_method=os.environ["START_METHOD"]))
-def train(folder: str) -> tuple[list[float], int]:
-    import ddprun
-    run = ddprun.train("small.yaml", run__dir=folder)
-    return run.history("val/accuracy"), int(os.environ["RANK"])
-
-@workflow
-def elastic(folder: str) -> tuple[list[float], int]:
-    return train(folder=folder)
-"""
-USE_ELASTIC = """
-import json, sys
-import elastic_task
-
-if __name__ == "__main__":
-    accuracies, rank = elastic_task.elastic(folder=sys.argv[1])
-    with open("result.json", "w") as file:
-        json.dump([accuracies, rank], file)
-"""
 # The deck is kept beside; the weights are read where torch is.
 USE = """
 import json, sys
@@ -69,9 +44,9 @@ class Task(CommandTest):
         (self.folder / "small.yaml").write_text(EXPERIMENT)
         (self.folder / "use.py").write_text(USE)
 
-    def start_task(self, folder, env=None, program="use.py"):
+    def start_task(self, folder, env=None):
         env = {"PYTHONPATH": str(ROOT / "sdk/python"), "DDPRUN_PROGRAM": str(DDPRUN), "SANDBOX": "1"} | (env or {})
-        return self.start_program(sys.executable, "-B", program, folder, env=env)
+        return self.start_program(sys.executable, "-B", "use.py", folder, env=env)
 
     def result(self, running):
         self.assertEqual(running.wait(200), 0, running.text())
@@ -99,16 +74,6 @@ class Task(CommandTest):
         accuracies, _, _ = self.result(self.start_task("run"))
         ended = summary(self.folder / "run")
         self.assertEqual((ended["attempt"], ended["steps"], len(accuracies)), (1, 4, len(ended["history"]["step"])))
-
-    def test_each_process_of_an_elastic_task_is_a_rank(self):
-        (self.folder / "elastic_task.py").write_text(ELASTIC)
-        (self.folder / "use_elastic.py").write_text(USE_ELASTIC)
-        for method in ("spawn", "fork"):
-            with self.subTest(method):
-                accuracies, rank = self.result(self.start_task(method, {"START_METHOD": method}, "use_elastic.py"))
-                ended = summary(self.folder / method)
-                self.assertEqual((ended["world_size"], rank), (2, 0))
-                self.assertEqual(accuracies, ended["history"]["val/accuracy"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
 
-from command import DDPRUN, SMALL, CommandTest, Gate, free_port, summary  # noqa: E402
+from command import DDPRUN, SMALL, CommandTest, Gate, free_port, peers_packages, summary  # noqa: E402
 
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
 QUICK = [*SMALL, "model=mlp", "model.hidden=16", "trainer.max_steps=2"]
@@ -29,6 +29,31 @@ for folder in folders:
         results.append([failure.run and str(failure.run.path), failure.code, str(failure)])
 with open(told + ".json", "w") as file:
     json.dump(results, file)
+"""
+# As Flyte's kfpytorch plugin starts it in each pod: two processes of a module, which return what can be pickled.
+ELASTIC = """
+import os
+from flytekit import task, workflow
+from flytekitplugins.kfpytorch import Elastic
+
+@task(task_config=Elastic(nnodes=1, nproc_per_node=2, start_method=os.environ["START_METHOD"]))
+def train(folder: str, words: list[str]) -> tuple[list[float], int]:
+    import ddprun
+    run = ddprun.train(*words, run__dir=folder)
+    return run.history("val/loss"), int(os.environ["RANK"])
+
+@workflow
+def elastic(folder: str, words: list[str]) -> tuple[list[float], int]:
+    return train(folder=folder, words=words)
+"""
+USE_ELASTIC = """
+import json, sys
+import elastic_task
+
+if __name__ == "__main__":
+    result = elastic_task.elastic(folder=sys.argv[1], words=sys.argv[2:])
+    with open(sys.argv[1] + ".json", "w") as file:
+        json.dump(list(result), file)
 """
 MPI = [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")]
 SLURM = ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"]
@@ -115,6 +140,22 @@ class Ranks(RanksTest):
             self.assertEqual((path, code), (str(self.folder / "one"), 128 + signal.SIGKILL))
             self.assertIn("killed by SIGKILL", text)
         self.assert_nothing_left()
+
+    def test_each_process_of_an_elastic_task_of_flyte_is_one(self):
+        packages = peers_packages()
+        if not packages:
+            self.skipTest("no flytekit: DDPRUN_PEERS=1 installs it")
+        (self.folder / "elastic_task.py").write_text(ELASTIC)
+        (self.folder / "use_elastic.py").write_text(USE_ELASTIC)
+        for method in ("spawn", "fork"):
+            with self.subTest(method):
+                env = self.package | {"START_METHOD": method, "PYTHONPATH": os.pathsep.join((self.package["PYTHONPATH"], packages))}
+                running = self.start_program(sys.executable, "-B", "use_elastic.py", method, *QUICK, env=env)
+                self.assertEqual(running.wait(200), 0, running.text())
+                losses, rank = self.told(method)
+                ended = summary(self.folder / method)
+                self.assertEqual((ended["world_size"], rank), (2, 0))
+                self.assertEqual(losses, ended["history"]["val/loss"])
 
 
 class StartedTest(RanksTest):

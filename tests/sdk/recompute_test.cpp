@@ -197,6 +197,14 @@ TEST(Recompute, RefusesABlockThatDependsOnMoreThanItsInput) {
               HasSubstr("first kept 1 tensor for backward, and others when it was computed again"));
 }
 
+TEST(Recompute, RefusesABlockWhoseNumbersAreOthersIfTheyAreCompared) {
+  const auto forward = [](const at::Tensor& x, int call) { return (x * call).exp(); };
+  EXPECT_EQ(error_of(forward), "");
+  const ComparedBlocks compared;
+  EXPECT_THAT(error_of(forward), HasSubstr(" for backward, and others when it was computed again"));
+  EXPECT_EQ(error_of([](const at::Tensor& x, int) { return x.exp() + torch::rand({1}) * x.log(); }), "");
+}
+
 TEST(Recompute, RefusesAnInputThatWasChangedInPlace) {
   const auto exp = [](const at::Tensor& x, int) { return x.exp(); };
   EXPECT_EQ(error_of(exp), "");

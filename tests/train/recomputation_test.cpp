@@ -97,6 +97,36 @@ TEST(Recomputation, NamesTheBlocksThereAre) {
                         "are first, second"));
 }
 
+// Its block does more from call to call.
+class Counting : public Model {
+ public:
+  void prepare(const DataSpec& data) override {
+    block_ = register_module("block", torch::nn::Linear(data.sample_shape.at(0), data.classes));
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto forward = [this](const at::Tensor& x) { return torch::exp(block_(x) / ++calls_); };
+    return recomputed(*block_, forward, input);
+  }
+
+ private:
+  int calls_ = 0;
+  torch::nn::Linear block_{nullptr};
+};
+
+TEST(Recomputation, RefusesABlockThatDependsOnMoreBeforeTheFirstStep) {
+  const TempFolder folder, other;
+  auto run = run_of(folder, 16, 16);
+  run.make_model = [] { return std::make_shared<Counting>(); };
+  EXPECT_EQ(ddprun::error_of([&] { train_toy(run); }), "");
+  run.folder = other.path();
+  run.experiment.trainer.recompute.blocks.patterns = {"*"};
+  run.stop = [](int64_t, int64_t step) {
+    EXPECT_EQ(step, 0) << "it has trained";
+    return false;
+  };
+  EXPECT_THAT(ddprun::error_of([&] { train_toy(run); }), HasSubstr("trainer.recompute: block kept "));
+}
+
 TEST(Recomputation, RefusesAModelWithoutBlocks) {
   const TempFolder folder;
   auto run = run_of(folder, 16, 16);

@@ -44,6 +44,16 @@ class DDPRUN_API RecomputeScope {
   bool entered_ = false;
 };
 
+// While one lives, of all threads, what blocks drop is kept, too, and compared with what they compute the second time:
+// a block whose numbers depend on something else is refused, as by RecomputeScope.
+class DDPRUN_API ComparedBlocks {
+ public:
+  ComparedBlocks();
+  ~ComparedBlocks();
+  ComparedBlocks(const ComparedBlocks&) = delete;
+  ComparedBlocks& operator=(const ComparedBlocks&) = delete;
+};
+
 // Returns whether a block of a model is to be computed again in backward, and remembers that it was asked: what asks is
 // what trainer.recompute can choose. May be called from any thread.
 DDPRUN_API bool is_recomputed(const torch::nn::Module& block);

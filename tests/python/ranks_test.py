@@ -40,7 +40,7 @@ from flytekitplugins.kfpytorch import Elastic
 def train(folder: str, words: list[str]) -> tuple[list[float], int]:
     import ddprun
     run = ddprun.train(*words, run__dir=folder)
-    return run.history("val/loss"), int(os.environ["RANK"])
+    return run.history("val/accuracy"), int(os.environ["RANK"])
 
 @workflow
 def elastic(folder: str, words: list[str]) -> tuple[list[float], int]:
@@ -152,10 +152,10 @@ class Ranks(RanksTest):
                 env = self.package | {"START_METHOD": method, "PYTHONPATH": os.pathsep.join((self.package["PYTHONPATH"], packages))}
                 running = self.start_program(sys.executable, "-B", "use_elastic.py", method, *QUICK, env=env)
                 self.assertEqual(running.wait(200), 0, running.text())
-                losses, rank = self.told(method)
+                accuracies, rank = self.told(method)
                 ended = summary(self.folder / method)
                 self.assertEqual((ended["world_size"], rank), (2, 0))
-                self.assertEqual(losses, ended["history"]["val/loss"])
+                self.assertEqual(accuracies, ended["history"]["val/accuracy"])
 
 
 class StartedTest(RanksTest):

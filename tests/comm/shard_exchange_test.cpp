@@ -21,7 +21,7 @@ using testing::on_ranks;
 struct Weights {
   at::Tensor large = weight({300'000}), odd = weight({1237}), tiny = weight({3}), rare = weight({64});
   at::Tensor filters = weight({8, 3, 5, 5});  // in channels last
-  at::Tensor huge;                            // fills another bucket, which goes in pieces; undefined unless it is asked for
+  at::Tensor huge;  // fills another bucket, which goes in pieces; undefined unless it is asked for
 
   explicit Weights(bool with_huge) : huge(with_huge ? weight({4'200'000}) : at::Tensor()) {}
 

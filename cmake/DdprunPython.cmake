@@ -9,6 +9,7 @@ endif()
 
 # ddprun_add_python_test(<Name> <file> [PEERS] [SAMPLED|NIGHTLY] [LABEL unit|end_to_end] [TIMEOUT <seconds>])
 # A file is one test, so that what its tests share is computed once. PEERS: run by the Python that has MLflow, W&B and matplotlib.
+# Files that ask command.py for that Python's packages begin once it is installed, too.
 # NIGHTLY: a test of the label nightly, with DDPRUN_NIGHTLY=1 in its environment. SAMPLED: the file leaves something out without that
 # variable, and all of it is one more test, Nightly.<Name>.
 function(ddprun_add_python_test name file)
@@ -47,7 +48,8 @@ function(ddprun_add_python_test name file)
   add_test(NAME ${name} ${configurations} COMMAND ${python} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} -v)
   set_tests_properties(${name} PROPERTIES
     SKIP_RETURN_CODE 77 LABELS ${label} TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT "${environment}")
-  if(arg_PEERS)
+  file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${file} asks REGEX "peers_(python|packages)[(]|use_peers[(]")
+  if(arg_PEERS OR asks)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED peers)
   endif()
 endfunction()

@@ -105,7 +105,7 @@ class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr
 
   bool in_one_round(const at::Tensor& piece) const;
   std::vector<int64_t> chunks(const at::Tensor& piece) const;
-  std::vector<at::Tensor> own_sums(const c10d::GradBucket& bucket, at::Tensor& sent) const;
+  std::vector<at::Tensor> own_sums(const c10d::GradBucket& bucket, at::Tensor& memory) const;
   void start_piece(const at::Tensor& bucket, Slice elements, const std::vector<at::Tensor>& sums,
                    std::function<void()> ended);
   void send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const;

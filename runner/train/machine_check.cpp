@@ -31,8 +31,8 @@ namespace {
 constexpr std::array kVariables{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
                                 "MKL_ENABLE_INSTRUCTIONS"};
 
-// Returns so many numbers from that one on, of those that are the same on every machine, since each is rounded once:
-// 0 to 1.
+// Returns numbers `first` to `first + count` of a sequence that is the same on every machine, since each is rounded
+// once; they lie from 0 to 1.
 at::Tensor made_units(int64_t first, int64_t count) {
   constexpr int64_t kFactor = 2'654'435'761, kBits = 16;  // Knuth's multiplicative hash
   const auto hashes = at::arange(first, first + count, at::kLong).mul_(kFactor).bitwise_right_shift_(8);

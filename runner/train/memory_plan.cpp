@@ -166,10 +166,8 @@ MemoryPlan plan_memory(Model& model, Optimizer& optimizer, const TrainerConfig& 
   const auto without_gradients = [&] {
     for (const auto& parameter : parameters) parameter.value.mutable_grad().reset();
   };
-  MemoryPlan plan{.weights = total_bytes(model.parameters()) + total_bytes(model.buffers())};
-  for (const auto& parameter : parameters) {
-    const auto& value = parameter.value;
-    plan.gradients += static_cast<int64_t>(value.nbytes());
+  auto plan = held_memory(model, {}, {});
+  for (const auto& [name, value] : parameters) {
     const auto wide = c10::elementSize(at::toOpMathType(value.scalar_type()));
     if (config.ema_decay > 0) plan.averages += value.numel() * static_cast<int64_t>(wide);
   }

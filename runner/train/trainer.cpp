@@ -155,7 +155,8 @@ void Trainer::begin() try {
 // Says what is held besides what the step takes.
 void Trainer::rethrow_of_steps(const std::exception& error, const std::string& during) const {
   if (!is_out_of_memory(error)) throw;
-  const auto held = held_memory(*context_.model, context_.optimizer->state(), step_.ema().state());
+  const auto state = in_plugin({"optimizer", "state"}, [&] { return context_.optimizer->state(); });
+  const auto held = held_memory(*context_.model, state, step_.ema().state());
   const auto advice =
       advice_for_steps(experiment_.trainer, state_.micro_batch, state_.world_size, recomputation_.could_choose());
   rethrow_with_advice(error, during, advice, "Besides activations, a worker holds " + held_text(held) + ".\n");

@@ -137,10 +137,18 @@ class Scene {
     if (const auto* written = experiment_.config.find("objective"); written && !objective->was_asked())
       done_.warnings.push_back(problem_line(written->origin(), "objective", unused_objective(experiment_)));
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
-    recomputation_->choose();
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));
+    compare_recomputed(*objective);
     rehearse_smallest_part();
+  }
+
+  // The blocks that the experiment names are computed twice.
+  void compare_recomputed(const Objective& objective) {
+    recomputation_->choose();
+    if (!recomputation_->has_chosen()) return;
+    const ComparedBlocks compared;
+    call_step(*model_, *training_, objective).loss.backward();
   }
 
   // In the precision of the training; the check proper is in float32. Changes the model. What fails here need not fail

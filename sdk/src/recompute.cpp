@@ -151,9 +151,9 @@ class FormerBuffers {
 // Returns whether two tensors have the same bits; on a GPU, whose kernels may add in any order, about the same values.
 bool are_alike(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const bool is_exact = a.is_cpu() || !a.is_floating_point();
-  return is_exact ? a.equal(b) || at::allclose(a, b, 0, 0, /*equal_nan=*/true)
-                  : at::allclose(a, b, 1e-2, 1e-4, /*equal_nan=*/true);
+  if (!a.is_floating_point()) return a.equal(b);
+  const bool is_exact = a.is_cpu();
+  return at::allclose(a, b, is_exact ? 0 : 1e-2, is_exact ? 0 : 1e-4, /*equal_nan=*/true);
 }
 
 // What a scope has dropped. Those of its tensors that backward may still read are wanted.

@@ -115,6 +115,9 @@ class Model(PromiseTest):
         message = self.assert_refused("check", "e.yaml", "model.flaw=unused", "launch.workers=2")
         self.assertIn(self.PLACE + words, message)
 
+    def test_a_block_that_computes_something_else_the_second_time(self):
+        self.assert_found(["trainer.recompute: hidden ", "when it was computed again"], "model.flaw=counts", "trainer.recompute=all")
+
     def test_the_gradient_check_hints_at_what_is_not_registered(self):
         running = self.ddprun("check", "--gradients", "e.yaml", "model.flaw=unregistered", code=2)
         self.assertEqual(running.out(), "", "nor that there are no mistakes")

@@ -42,7 +42,7 @@ class ShardOptimizer(CommandTest):
             held = self.start_held(10, *words, f"run.dir={before}", f"trainer.shard_optimizer={before}", rank=1)
             self.kill(held)
             resumed = self.ddprun("resume", before, f"trainer.shard_optimizer={after}")
-            self.assertRegex(resumed.out(), "resumed at step [48]")
+            self.assertRegex(resumed.out(), "resumed at step [478]")  # each 4th and the best after epoch 1
             self.assert_same("whole", before)
 
     def test_a_worker_that_is_killed_while_others_send_it_their_share_is_named(self):

@@ -13,23 +13,21 @@ std::string parent_of(const std::string& path) {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-bool is_within(const std::string& path, const std::string& module) {
-  return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
-}
-
-// Returns the path of the module of `modules` that a node belongs to; empty if none.
+// Returns the path of the outermost module of `modules` that a node belongs to; empty if none.
 std::string owner_of(const Node& node, const std::set<std::string>& modules) {
-  for (const auto& module : modules)
-    if (is_within(node.module, module)) return module;
-  return "";
+  std::string owner;
+  for (auto path = node.module; !path.empty(); path = parent_of(path))
+    if (modules.contains(path)) owner = path;
+  return owner;
 }
 
 // Returns the paths of modules that have parts, by their class, if another of that class has the same parent.
 std::map<std::string, std::set<std::string>> repeated_modules(const std::map<std::string, std::string>& classes) {
   std::map<std::pair<std::string, std::string>, std::set<std::string>> beside;  // by parent and class
   for (const auto& [path, type] : classes) {
-    const auto is_part = [&](const auto& other) { return other.first.starts_with(path + "."); };
-    if (!path.empty() && std::ranges::any_of(classes, is_part)) beside[{parent_of(path), type}].insert(path);
+    const auto part = classes.lower_bound(path + ".");
+    const bool has_parts = part != classes.end() && part->first.starts_with(path + ".");
+    if (!path.empty() && has_parts) beside[{parent_of(path), type}].insert(path);
   }
   std::map<std::string, std::set<std::string>> repeated;
   for (const auto& [place, paths] : beside)
@@ -46,14 +44,6 @@ std::set<std::string> chosen_modules(const Graph& graph, const std::map<std::str
     if (2 * covered >= std::ssize(graph.nodes) && modules.size() > chosen.size()) chosen = modules;
   }
   return chosen;
-}
-
-template <class Function>
-void for_each_slot(const std::vector<Argument>& arguments, const Function& function) {
-  for (const auto& argument : arguments) {
-    if (argument.slot >= 0) function(argument.slot);
-    for_each_slot(argument.elements, function);
-  }
 }
 
 // Returns whether an operator changes what a slot of `block.inputs` holds, but for the model's own tensors.
@@ -87,8 +77,8 @@ std::vector<Block> repeated_blocks(const Graph& graph, const std::map<std::strin
     std::set<int> made;
     for (size_t i = call.begin; i < call.end; ++i) {
       const auto& node = graph.nodes[i];
-      for_each_slot(node.arguments, [&](int slot) {
-        if (!made.contains(slot)) call.inputs.insert(slot);
+      for_each_use(node.arguments, [&](const Argument& use) {
+        if (!made.contains(use.slot)) call.inputs.insert(use.slot);
       });
       made.insert(node.results.begin(), node.results.end());
     }

@@ -144,7 +144,7 @@ std::vector<IValue> Graph::run(std::vector<IValue> given, at::Device device) con
   }
   size_t done = 0;
   for (const auto& block : blocks) {
-    if (!is_recomputed(*block.module) || is_recording()) continue;
+    if (is_recording() || !is_recomputed(*block.module)) continue;
     run_nodes(done, block.begin, frame);
     run_recomputed(block, frame);
     done = block.end;
@@ -222,15 +222,6 @@ void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) 
 }
 
 namespace {
-
-// Calls for each argument that reads a slot, the last one first: of cat([x, x]) the second is the last use.
-template <class Function>
-void for_each_use(std::vector<Argument>& arguments, const Function& function) {
-  for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
-    if (argument->slot >= 0) function(*argument);
-    for_each_use(argument->elements, function);
-  }
-}
 
 }  // namespace
 

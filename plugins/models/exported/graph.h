@@ -41,6 +41,15 @@ struct Argument {
   c10::TypePtr element_type = {};
 };
 
+// Calls for each argument that reads a slot, the last one first: of cat([x, x]) the second is the last use.
+template <class Arguments, class Function>
+void for_each_use(Arguments& arguments, const Function& function) {
+  for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
+    if (argument->slot >= 0) function(*argument);
+    for_each_use(argument->elements, function);
+  }
+}
+
 // What a node runs that is no operator: takes the arguments and returns the results.
 using Call = std::function<std::vector<c10::IValue>(std::vector<c10::IValue>& arguments, at::Device device)>;
 

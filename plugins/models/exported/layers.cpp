@@ -36,14 +36,11 @@ std::optional<std::string> module_of(const Node& node, const std::map<int, std::
 // Returns the nodes that read each slot.
 std::vector<std::vector<size_t>> readers_of(const Graph& graph) {
   std::vector<std::vector<size_t>> readers(graph.slots);
-  const auto note = [&](const auto& self, const Argument& argument, size_t node) -> void {
-    if (argument.slot >= 0) readers[static_cast<size_t>(argument.slot)].push_back(node);
-    for (const auto& element : argument.elements) self(self, element, node);
+  const auto note = [&](const std::vector<Argument>& arguments, size_t node) {
+    for_each_use(arguments, [&](const Argument& use) { readers[static_cast<size_t>(use.slot)].push_back(node); });
   };
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const auto& argument : graph.nodes[i].arguments) note(note, argument, i);
-  }
-  for (const auto& output : graph.outputs) note(note, output, graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) note(graph.nodes[i].arguments, i);
+  note(graph.outputs, graph.nodes.size());
   return readers;
 }
 

@@ -107,7 +107,7 @@ std::map<int, std::string> Program::names() const {
 void Program::find_blocks(const std::function<std::shared_ptr<torch::nn::Module>(const std::string& path)>& module) {
   for (const auto& [slot, name] : names()) graph_.state.insert(slot);
   graph_.blocks = repeated_blocks(graph_, modules_);
-  for (auto& block : graph_.blocks) block.module = module(block.path.substr(0, block.path.find('@')));
+  for (auto& block : graph_.blocks) block.module = module(block.path);
   std::erase_if(graph_.blocks, [](const Block& block) { return !block.module; });
 }
 

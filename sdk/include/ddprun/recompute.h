@@ -30,7 +30,9 @@ namespace ddprun {
 // Backward throws UserError if `again` does other than what was done, or if an input was changed.
 class DDPRUN_API RecomputeScope {
  public:
+  // The inputs of a block, in the order in which it is given them.
   using Tensors = std::vector<at::Tensor>;
+  // Computes a block again.
   using Again = std::function<void(const Tensors& inputs)>;
 
   // Does nothing while no gradients are recorded. `again` gets the inputs without their history. The buffers of `block`
@@ -58,7 +60,7 @@ class DDPRUN_API ComparedBlocks {
 // what trainer.recompute can choose. May be called from any thread.
 DDPRUN_API bool is_recomputed(const torch::nn::Module& block);
 
-// Has is_recomputed() answer for the modules of a model, while it lives. May be used from any thread.
+// Has is_recomputed() answer for the modules of a model, while it lives; one for each model. May be used from any thread.
 class DDPRUN_API RecomputedBlocks {
  public:
   // Owns `model`, with all modules in it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A linear classifier with one mistake of those that are easily made.
 #include <ddprun/model.h>
+#include <ddprun/recompute.h>
 
 #include <torch/nn/modules/linear.h>
 
@@ -20,12 +21,18 @@ class FlawedModel final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    const auto output = output_(flaw_ == "shapes" ? output_(input) : hidden_(input));
+    const auto hidden = ddprun::recomputed(*hidden_, [this](const at::Tensor& x) { return hidden_of(x); }, input);
+    const auto output = output_(flaw_ == "shapes" ? output_(input) : hidden);
     return flaw_ == "detached" ? output.detach() : output;
   }
 
  private:
+  at::Tensor hidden_of(const at::Tensor& input) {
+    return flaw_ == "counts" ? (hidden_(input) * ++calls_).exp() : hidden_(input);
+  }
+
   std::string flaw_;
+  int calls_ = 0;
   torch::nn::Linear hidden_{nullptr}, output_{nullptr};
 };
 

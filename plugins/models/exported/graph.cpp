@@ -221,10 +221,6 @@ void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) 
   fail(node, error.what());
 }
 
-namespace {
-
-}  // namespace
-
 void Graph::mark_last_uses() {
   std::vector<bool> read(slots);
   const auto mark = [&](std::vector<Argument>& arguments) {

@@ -60,7 +60,8 @@ class DDPRUN_API ComparedBlocks {
 // what trainer.recompute can choose. May be called from any thread.
 DDPRUN_API bool is_recomputed(const torch::nn::Module& block);
 
-// Has is_recomputed() answer for the modules of a model, while it lives; one for each model. May be used from any thread.
+// Has is_recomputed() answer for the modules of a model, while it lives; one for each model. May be used from any
+// thread.
 class DDPRUN_API RecomputedBlocks {
  public:
   // Owns `model`, with all modules in it.

@@ -156,6 +156,11 @@ class CommandTest(unittest.TestCase):
         running.wait()
         self.assert_nothing_left()
 
+    def kill_once_saved(self, running, run, step):
+        """kill -9 of a held run, whose checkpoint of this step may still be being written beside its training."""
+        self.wait_until(lambda: step in checkpoint_steps(self.folder / run), f"the checkpoint of step {step}", running)
+        self.kill(running)
+
     def start_nodes(self, nodes, workers, *words, env=None):
         """The launchers of a run on so many nodes, with so many workers each: one command where there is one node. `env` may be a list,
         with one for each."""

@@ -131,9 +131,10 @@ class Recompute(CommandTest):
         words = [*words, f"launch.workers={workers}", "launch.max_restarts=0"]
         self.ddprun(*words, "run.dir=whole")
         for before, after in (("all", "off"), ("off", "all")):
-            self.kill(self.start_held(5, *words, f"run.dir={before}", f"trainer.recompute={before}", rank=1))
+            held = self.start_held(5, *words, f"run.dir={before}", f"trainer.recompute={before}", rank=1)
+            self.kill_once_saved(held, before, 4)
             resumed = self.ddprun("resume", before, f"trainer.recompute={after}")
-            self.assertRegex(resumed.out(), "resumed at step 4")
+            self.assertRegex(resumed.out(), r"resumed at step 4\n")
             self.assert_same("whole", before)
 
     def test_activations_take_less_memory_as_the_plan_says(self):

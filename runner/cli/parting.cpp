@@ -83,12 +83,14 @@ std::string numbers_of(const Runs& runs, int64_t step, const OperatorPlace& plac
   return "";
 }
 
-// Returns the last step that an attempt made with another experiment than the run's now; 0 if there is none after
-// `from`.
-int64_t last_of_another_experiment(const ReplayedRun& run, int64_t from) {
+// Returns the last step after `same` that an attempt made with another experiment than that of `other`; 0 if there is
+// none.
+int64_t last_of_another_experiment(const ReplayedRun& run, int64_t same, int64_t other) {
+  const auto end = run.digests.find(other);
+  if (end == run.digests.end()) return 0;
   int64_t last = 0;
-  for (auto one = run.digests.upper_bound(from); one != run.digests.end(); ++one)
-    if (one->second.makers.experiment != run.digests.rbegin()->second.makers.experiment) last = one->first;
+  for (auto one = run.digests.upper_bound(same); one != run.digests.end() && one->first < other; ++one)
+    if (one->second.makers.experiment != end->second.makers.experiment) last = one->first;
   return last;
 }
 
@@ -119,7 +121,7 @@ Parting parting_of(const Runs& runs, const fs::path& folder) {
 }
 
 std::string unsteadiness(const ReplayedRun& run, int64_t same, int64_t other, int64_t workers, const fs::path& folder) {
-  if (const auto step = last_of_another_experiment(run, same); step > same)
+  if (const auto step = last_of_another_experiment(run, same, other); step > 0)
     return log::text("its experiment was changed when it was resumed after step ", step,
                      ", and the steps before that are made with the new one");
   const auto parting = parting_of({run, run, same, other, workers}, folder);

@@ -54,11 +54,31 @@ std::string list_text(const std::vector<int64_t>& numbers) {
   return text + "]";
 }
 
+// Returns the first digest from a step on, which the attempt that made the step has noted; the last one if there is
+// none there, or null without any.
+const RecordedDigest* digest_after(const ReplayedRun& run, int64_t step) {
+  const auto found = run.digests.lower_bound(step);
+  if (found != run.digests.end()) return &found->second;
+  return run.digests.empty() ? nullptr : &run.digests.rbegin()->second;
+}
+
+// Returns the config.yaml of the attempt that made a step: a run that is resumed with other keys keeps those before.
+fs::path config_of(const ReplayedRun& run, int64_t step) {
+  auto newest = run.path / "config.yaml";
+  const auto* digest = digest_after(run, step);
+  if (!digest || experiment_digest(newest) == digest->makers.experiment) return newest;
+  for (const auto& entry : fs::directory_iterator(run.path)) {
+    const bool is_config = entry.path().filename().string().starts_with("config.attempt_");
+    if (is_config && experiment_digest(entry.path()) == digest->makers.experiment) return entry.path();
+  }
+  return newest;
+}
+
 std::vector<std::string> command_for(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
   std::vector<std::string> words{"/usr/bin/env"};
   std::ranges::copy(library_variables(run.path), std::back_inserter(words));
   words.push_back(own_program().string());
-  words.push_back((run.path / "config.yaml").string());
+  words.push_back(config_of(run, steps.last).string());
   words.push_back(log::text("launch.workers=", steps.workers));
   words.emplace_back("++launch.nodes=1");
   words.emplace_back("++loggers=[jsonl]");
@@ -76,9 +96,8 @@ std::vector<std::string> command_for(const ReplayedRun& run, const StepsToMake& 
 
 // Returns on how many workers the steps were made.
 int64_t workers_of(const ReplayedRun& run, const StepsToMake& steps) {
-  auto last = run.digests.lower_bound(steps.last);
-  if (last == run.digests.end() && !run.digests.empty()) --last;
-  const auto recorded = run.digests.empty() ? 0 : last->second.makers.workers;
+  const auto* digest = digest_after(run, steps.last);
+  const auto recorded = digest ? digest->makers.workers : 0;
   const auto made = recorded > 0 ? recorded : std::max<int64_t>(1, read_run_state(run.path).workers);
   if (run.experiment.trainer.shards > 0) return made;
   for (auto one = run.digests.lower_bound(steps.first()); one != run.digests.end() && one->first < steps.last; ++one) {

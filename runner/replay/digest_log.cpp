@@ -21,10 +21,12 @@ constexpr auto kFile = "digests.jsonl";
 constexpr auto kBits = "bits";  // "digest" in earlier versions, which made others of the same network
 constexpr size_t kDigits = 16;
 
-std::string experiment_digest(const std::filesystem::path& run_dir) {
-  std::ifstream config(run_dir / "config.yaml");
+}  // namespace
+
+std::string experiment_digest(const std::filesystem::path& config) {
+  std::ifstream file(config);
   Sha256 sha;
-  for (std::string line; std::getline(config, line);) {
+  for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.size(), line.find(" #")));
     line.resize(line.find_last_not_of(' ') + 1);
     line += "\n";
@@ -32,8 +34,6 @@ std::string experiment_digest(const std::filesystem::path& run_dir) {
   }
   return sha.hex().substr(0, kDigits);
 }
-
-}  // namespace
 
 std::string digest_text(uint64_t digest) {
   constexpr std::string_view kHex = "0123456789abcdef";
@@ -63,7 +63,7 @@ void DigestLog::add(int64_t step, uint64_t digest) try {
     file_.open(run_dir_ / kFile);
     row["workers"] = makers_.workers;
     row["machine"] = makers_.machine;
-    row["experiment"] = experiment_digest(run_dir_);
+    row["experiment"] = experiment_digest(run_dir_ / "config.yaml");
   }
   file_.append_line(row.dump());
   last_step_ = step;

@@ -22,7 +22,7 @@ namespace ddprun {
 struct Makers {
   int64_t workers = 0;
   std::string machine;          // rank 0's: "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0"
-  std::string experiment = {};  // a digest of the run's config.yaml then, without comments; the log finds it itself
+  std::string experiment = {};  // experiment_digest() of the run's config.yaml then; the log finds it itself
 };
 
 // Used from rank 0's training thread.
@@ -52,6 +52,9 @@ struct RecordedDigest {
 // Returns the digests by step, those of the last attempt that made each step. Lines that are cut off or damaged are
 // left out. Throws UserError if the file is there but cannot be read.
 std::map<int64_t, RecordedDigest> read_digests(const std::filesystem::path& run_dir);
+
+// Returns a digest of what a config.yaml says, its comments apart.
+std::string experiment_digest(const std::filesystem::path& config);
 
 // Return a digest as 16 hexadecimal digits, and back; throws std::invalid_argument for other text.
 std::string digest_text(uint64_t digest);

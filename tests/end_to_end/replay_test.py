@@ -48,6 +48,15 @@ class Replay(CommandTest):
         self.assertRegex(self.replay("--step", "16", "--workers", "1"), "steps 11 to 16 .*" + SAME)
         self.assertRegex(self.replay("--step", "30"), SAME)
 
+    def test_steps_before_a_resume_with_other_keys_are_made_with_their_own(self):
+        self.ddprun(*WORDS, "trainer.shards=2", "launch.workers=1", "trainer.max_steps=12")
+        self.ddprun("resume", "run", "launch.threads=2")  # tests it again
+        self.assertRegex(self.replay("--step", "8"), SAME)
+        self.ddprun("resume", "run", "launch.threads=1", "trainer.max_steps=24", "optimizer.lr=0.003")
+        for step in (8, 12, 13, 22):
+            with self.subTest(step=step):
+                self.assertRegex(self.replay("--step", step), SAME)
+
     def test_kill_9_of_replay_ends_the_training_that_it_has_started(self):
         self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=2")
         replay = self.start_held(1, "replay", "run", "--step", "2")

@@ -151,9 +151,8 @@ bool computes_bf16() {
 std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
   if (!on_gpu && config.device == Device::kAuto && !machine.driver_problem.empty())
     return "launch.device: the GPUs' driver does not start, so this run is on the CPU: " + machine.driver_problem;
-  if (on_gpu || machine.bf16 ||
-      (trainer.precision != PrecisionMode::kBf16 && trainer.precision != PrecisionMode::kBf16Pure))
-    return "";
+  const bool computes_in_bf16 = trainer.precision == PrecisionMode::kBf16 || has_bf16_weights(trainer.precision);
+  if (on_gpu || machine.bf16 || !computes_in_bf16) return "";
   return "trainer.precision: " + std::string(word_of(trainer.precision)) +
          " can take ten times as long as fp32 on this processor, which has no " + kBf16Instructions +
          "; use fp32 where speed matters";

@@ -118,6 +118,7 @@ bool add_without(StepView& view, const ReplayedRun& run, StepsToMake steps, cons
 std::string reasons(const ReplayedRun& run, const Comparison& found, int64_t workers, const fs::path& folder) {
   const auto now = run_facts(run.path, folder / "made/run");
   auto then = run_facts(run.path);
+  then["environment"] = environment_facts(environment_of(run, found.other));
   std::erase_if(then["environment"], [&](const auto& fact) { return !now.at("environment").contains(fact.first); });
   std::string text;
   for (const auto& line : differences(then, now)) text += paragraph("since the run, " + line, 2);

@@ -50,19 +50,6 @@ std::map<std::string, std::string> experiment_facts(const fs::path& run_dir) {
   return facts;
 }
 
-std::map<std::string, std::string> environment_facts(const fs::path& run_dir) {
-  std::map<std::string, std::string> facts;
-  const auto environment = read_json_file(run_dir / "environment.json");
-  if (!environment.is_object()) return facts;
-  add(facts, "", environment);
-  for (const auto& plugin : environment.value("plugins", nlohmann::json::array())) {
-    if (plugin.is_object())
-      facts["the build of " + fs::path(plugin.value("file", "")).filename().string()] =
-          plugin.value("sha256", "unknown");
-  }
-  return facts;
-}
-
 std::map<std::string, std::string> data_facts(const fs::path& run_dir) {
   std::map<std::string, std::string> facts;
   add(facts, "", read_json_file(run_dir / "data.json"));
@@ -79,10 +66,24 @@ std::string shown(const std::map<std::string, std::string>& facts, const std::st
 
 }  // namespace
 
+std::map<std::string, std::string> environment_facts(const fs::path& file) {
+  std::map<std::string, std::string> facts;
+  const auto environment = read_json_file(file);
+  if (!environment.is_object()) return facts;
+  add(facts, "", environment);
+  for (const auto& plugin : environment.value("plugins", nlohmann::json::array())) {
+    if (plugin.is_object())
+      facts["the build of " + fs::path(plugin.value("file", "")).filename().string()] =
+          plugin.value("sha256", "unknown");
+  }
+  return facts;
+}
+
 RunFacts run_facts(const fs::path& run_dir, const fs::path& made_again) {
   const auto& made = made_again.empty() ? run_dir : made_again;
-  return {
-      {"experiment", experiment_facts(run_dir)}, {"environment", environment_facts(made)}, {"data", data_facts(made)}};
+  return {{"experiment", experiment_facts(run_dir)},
+          {"environment", environment_facts(made / "environment.json")},
+          {"data", data_facts(made)}};
 }
 
 std::vector<std::string> differences(const RunFacts& first, const RunFacts& second) {
@@ -102,7 +103,7 @@ std::vector<std::string> differences(const RunFacts& first, const RunFacts& seco
   return lines;
 }
 
-std::vector<std::string> library_variables(const fs::path& run_dir) {
+std::vector<std::string> library_variables(const fs::path& environment_file) {
   constexpr const char* kNames[] = {"ATEN_CPU_CAPABILITY",
                                     "CUBLAS_WORKSPACE_CONFIG",
                                     "DNNL_DEFAULT_FPMATH_MODE",
@@ -117,7 +118,7 @@ std::vector<std::string> library_variables(const fs::path& run_dir) {
                                     "ONEDNN_DEFAULT_FPMATH_MODE",
                                     "ONEDNN_MAX_CPU_ISA",
                                     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"};
-  const auto environment = read_json_file(run_dir / "environment.json");
+  const auto environment = read_json_file(environment_file);
   const auto variables = environment.is_object() ? environment.value("variables", nlohmann::json()) : nlohmann::json();
   std::vector<std::string> unset, set;
   if (!variables.is_object()) return unset;

@@ -5,6 +5,7 @@
 #include "replay/record_file.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,14 @@ namespace ddprun {
 // Where and of which data it was made is that of the run `made_again`, if its steps were.
 RunFacts run_facts(const std::filesystem::path& run_dir, const std::filesystem::path& made_again = {});
 
+// Returns what run_facts() has of an environment.json.
+std::map<std::string, std::string> environment_facts(const std::filesystem::path& environment);
+
 // Returns a sentence without a period for each that differs: "experiment: optimizer.lr is 0.01 and 0.02".
 std::vector<std::string> differences(const RunFacts& first, const RunFacts& second);
 
-// Returns how `env` gives a program the run's variables that LibTorch's libraries compute by, and no others:
-// {"-u", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY=avx2"}. Empty if the run has not recorded its variables.
-std::vector<std::string> library_variables(const std::filesystem::path& run_dir);
+// Returns how `env` gives a program the variables of an environment.json that LibTorch's libraries compute by, and no
+// others: {"-u", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY=avx2"}. Empty if it has not recorded its variables.
+std::vector<std::string> library_variables(const std::filesystem::path& environment);
 
 }  // namespace ddprun

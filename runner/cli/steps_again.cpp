@@ -76,7 +76,7 @@ fs::path config_of(const ReplayedRun& run, int64_t step) {
 
 std::vector<std::string> command_for(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
   std::vector<std::string> words{"/usr/bin/env"};
-  std::ranges::copy(library_variables(run.path), std::back_inserter(words));
+  std::ranges::copy(library_variables(environment_of(run, steps.last)), std::back_inserter(words));
   words.push_back(own_program().string());
   words.push_back(config_of(run, steps.last).string());
   words.push_back(log::text("launch.workers=", steps.workers));
@@ -130,6 +130,17 @@ void require_made(const ReplayedRun& run, int64_t step) {
   if (step >= 1 && step <= last) return;
   throw UserError(log::text("--step ", step, ": expected 1 to ", last, ", the last step that ", run.path.string(),
                             is_whole ? " has made" : " can have made, by its last row of metrics"));
+}
+
+fs::path environment_of(const ReplayedRun& run, int64_t step) {
+  auto newest = run.path / "environment.json";
+  const auto* digest = digest_after(run, step);
+  if (!digest || attempt_in(newest) == digest->makers.attempt) return newest;
+  for (const auto& entry : fs::directory_iterator(run.path)) {
+    const bool is_kept = entry.path().filename().string().starts_with("environment.attempt_");
+    if (is_kept && attempt_in(entry.path()) == digest->makers.attempt) return entry.path();
+  }
+  return newest;
 }
 
 StepsToMake steps_to_make(const ReplayedRun& run, int64_t step, int64_t last, int64_t workers) {

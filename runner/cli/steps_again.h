@@ -30,6 +30,9 @@ ReplayedRun replayed_run(const std::filesystem::path& folder);
 // row of metrics, and so without a digest.
 void require_made(const ReplayedRun& run, int64_t step);
 
+// Returns the environment.json of the attempt that made a step; the newest if the run does not say which that was.
+std::filesystem::path environment_of(const ReplayedRun& run, int64_t step);
+
 struct StepsToMake {
   std::optional<CheckpointInfo> checkpoint;  // to begin with; none: the run's beginning
   int64_t last = 0;                          // training ends once it has the digest of this step
@@ -52,7 +55,8 @@ struct StepsMade {
   bool stopped = false;  // a signal has asked this process to end
 };
 
-// Trains into `folder`/run, which must not exist, with the run's variables for LibTorch's libraries.
+// Trains into `folder`/run, which must not exist, with the variables for LibTorch's libraries of the attempt that
+// made the last step.
 StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const std::filesystem::path& folder);
 
 // Returns "the steps cannot be made again: ..." with what training said.

@@ -44,7 +44,10 @@ struct Limit {
 };
 
 // The choices of some options; docs/training.md explains each.
-enum class PrecisionMode { kFp32, kFp32Exact, kTf32, kBf16, kFp16, kBf16Pure };
+enum class PrecisionMode { kFp32, kFp32Exact, kTf32, kBf16, kFp16, kBf16Pure, kBf16Master };
+constexpr bool has_bf16_weights(PrecisionMode precision) {
+  return precision == PrecisionMode::kBf16Pure || precision == PrecisionMode::kBf16Master;
+}
 enum class Strategy { kDdp, kDp };
 enum class CudaGraphMode { kAuto, kOn, kOff };
 enum class OnNonfinite { kStop, kSkip, kRollback };
@@ -70,7 +73,7 @@ enum class Bind { kAuto, kOff };
 template <>
 struct WordsOf<PrecisionMode> {
   static constexpr auto kAll =
-      std::to_array<std::string_view>({"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure"});
+      std::to_array<std::string_view>({"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure", "bf16_master"});
 };
 template <>
 struct WordsOf<Strategy> {

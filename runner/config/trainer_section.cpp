@@ -117,7 +117,8 @@ void read_batches(Options& options, TrainerConfig& trainer) {
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
   trainer.precision = choose(options, "precision", trainer.precision,
-                             "number format of forward and backward; bf16 and fp16 use autocast");
+                             "number format of forward and backward; bf16 and fp16 use autocast, bf16_pure and "
+                             "bf16_master have weights in bfloat16, the latter with float32 copies");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "initial loss scale with fp16; it adapts itself", {1, 1e30});
   trainer.memory_format = choose(options, "memory_format", trainer.memory_format,

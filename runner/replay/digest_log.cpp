@@ -23,6 +23,13 @@ constexpr size_t kDigits = 16;
 
 }  // namespace
 
+int64_t attempt_in(const std::filesystem::path& environment) {
+  std::ifstream file(environment);
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto attempt = json.is_object() ? json.find("attempt") : json.end();
+  return attempt != json.end() && attempt->is_number_integer() ? attempt->get<int64_t>() : -1;
+}
+
 std::string experiment_digest(const std::filesystem::path& config) {
   std::ifstream file(config);
   Sha256 sha;
@@ -64,6 +71,7 @@ void DigestLog::add(int64_t step, uint64_t digest) try {
     row["workers"] = makers_.workers;
     row["machine"] = makers_.machine;
     row["experiment"] = experiment_digest(run_dir_ / "config.yaml");
+    if (const auto attempt = attempt_in(run_dir_ / "environment.json"); attempt >= 0) row["attempt"] = attempt;
   }
   file_.append_line(row.dump());
   last_step_ = step;
@@ -85,7 +93,8 @@ std::map<int64_t, RecordedDigest> read_digests(const std::filesystem::path& run_
       const auto step = row.at("step").get<int64_t>();
       const auto digest = digest_from(row.at(kBits).get<std::string>());
       if (row.contains("workers"))
-        makers = {row["workers"].get<int64_t>(), row.value("machine", ""), row.value("experiment", "")};
+        makers = {row["workers"].get<int64_t>(), row.value("machine", ""), row.value("experiment", ""),
+                  row.value("attempt", int64_t{-1})};
       digests.erase(digests.lower_bound(step), digests.end());  // of an attempt before
       digests[step] = {digest, makers};
     } catch (const std::exception&) {

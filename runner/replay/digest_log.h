@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // <run>/digests.jsonl: what the network was after a step, as 64 bits (train/tensor_digest.h): at each row of metrics
 // and each checkpoint. Two runs with the same digests had the same weights, optimizer state and averages; `ddprun
-// replay` and `ddprun diff` compare them. The first line of an attempt says on how many workers it ran, where, and with
-// which experiment.
+// replay` and `ddprun diff` compare them. The first line of an attempt says which it is, on how many workers it ran,
+// where, and with which experiment.
 #pragma once
 
 #include "base/run_files.h"
@@ -21,8 +21,11 @@ namespace ddprun {
 // Who makes the steps of an attempt.
 struct Makers {
   int64_t workers = 0;
-  std::string machine;          // rank 0's: "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0"
-  std::string experiment = {};  // experiment_digest() of the run's config.yaml then; the log finds it itself
+  std::string machine;  // rank 0's: "AMD EPYC 9B14, AVX512, 1 thread, LibTorch 2.11.0"
+  // What the log finds in the run's folder itself: experiment_digest() of the run's config.yaml then, and the number in
+  // its environment.json; -1: unknown.
+  std::string experiment = {};
+  int64_t attempt = -1;
 };
 
 // Used from rank 0's training thread.
@@ -52,6 +55,9 @@ struct RecordedDigest {
 // Returns the digests by step, those of the last attempt that made each step. Lines that are cut off or damaged are
 // left out. Throws UserError if the file is there but cannot be read.
 std::map<int64_t, RecordedDigest> read_digests(const std::filesystem::path& run_dir);
+
+// Returns the number of the attempt that an environment.json is of; -1 if it does not say.
+int64_t attempt_in(const std::filesystem::path& environment);
 
 // Returns a digest of what a config.yaml says, its comments apart.
 std::string experiment_digest(const std::filesystem::path& config);

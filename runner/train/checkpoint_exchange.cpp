@@ -124,10 +124,12 @@ TensorDict gather_apart(TensorDict mine, Communicator& communicator) {
   return all;
 }
 
-Checkpoint read_on_all(const std::string& path, Communicator& communicator) {
+Checkpoint read_on_all(const std::string& path, Communicator& communicator,
+                       const std::function<void(Checkpoint&)>& fit) {
   const bool is_rank_zero = communicator.world().rank == 0;
   Checkpoint checkpoint;
   if (is_rank_zero) checkpoint = read_checkpoint(read_checkpoint_info(path));
+  if (is_rank_zero && fit) fit(checkpoint);
   if (!communicator.is_distributed()) return checkpoint;
   for (auto* tensors : {&checkpoint.average, &checkpoint.optimizer}) *tensors = dense(std::move(*tensors));
   for (auto& rank : checkpoint.ranks) rank = dense(std::move(rank));

@@ -8,6 +8,7 @@
 
 #include <ddprun/safetensors.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& com
 // any size: a rank copies 64 MiB at once. Collective.
 TensorDict gather_apart(TensorDict mine, Communicator& communicator);
 
-// Returns a verified checkpoint that rank 0 reads, on every rank; but the model on rank 0 only, which gives it to the
-// others by broadcast_state(). A rank holds what it receives once, and 256 MiB meanwhile. Collective. Throws UserError
-// if rank 0 cannot read it.
-Checkpoint read_on_all(const std::string& path, Communicator& communicator);
+// Returns a verified checkpoint that rank 0 reads and `fit` changes there, on every rank; but the model on rank 0 only,
+// which gives it to the others by broadcast_state(). A rank holds what it receives once, and 256 MiB meanwhile.
+// Collective. Throws UserError if rank 0 cannot read it.
+Checkpoint read_on_all(const std::string& path, Communicator& communicator,
+                       const std::function<void(Checkpoint&)>& fit = nullptr);
 
 }  // namespace ddprun

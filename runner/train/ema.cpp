@@ -21,8 +21,12 @@ std::vector<at::Tensor> weights_of(const std::vector<NamedParameter>& parameters
 
 }  // namespace
 
-Ema::Ema(std::vector<NamedParameter> parameters, double decay, OptimizerShare share)
-    : share_(std::move(share)), all_(std::move(parameters)), parameters_(share_.own(all_)), decay_(decay) {}
+Ema::Ema(std::vector<NamedParameter> parameters, double decay, OptimizerShare share, const MasterWeights* masters)
+    : share_(std::move(share)),
+      masters_(masters),
+      all_(std::move(parameters)),
+      parameters_(share_.own(all_)),
+      decay_(decay) {}
 
 void Ema::follow(std::vector<NamedParameter> parameters) {
   const torch::NoGradGuard no_gradients;
@@ -38,11 +42,18 @@ void Ema::follow(std::vector<NamedParameter> parameters) {
   averages_ = std::move(averages);
 }
 
-// Returns the weights in the averages' types: the weights themselves if they have them.
+// Returns the weights in the averages' types: the weights themselves, or their
+// float32 copies, if those have them.
 std::vector<at::Tensor> Ema::wide_weights() const {
   auto weights = weights_of(parameters_);
   std::vector<at::Tensor> narrow, wide;
-  for (auto& weight : weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    auto& weight = weights[i];
+    const auto master = masters_ ? masters_->of(parameters_[i].name) : at::Tensor();
+    if (master.defined()) {
+      weight = master;
+      continue;
+    }
     const auto type = at::toOpMathType(weight.scalar_type());
     if (type == weight.scalar_type()) continue;
     narrow.push_back(weight);

@@ -4,6 +4,7 @@
 // averages of 16-bit weights are float32: a step moves them by less than 16 bits resolve. A decay of 0 disables it.
 #pragma once
 
+#include "train/master_weights.h"
 #include "train/optimizer_share.h"
 
 #include <ddprun/optimizer.h>
@@ -16,8 +17,10 @@ namespace ddprun {
 
 class Ema {
  public:
-  // With a shared optimizer, each rank averages its own parameters, and has the averages of those alone.
-  Ema(std::vector<NamedParameter> parameters, double decay, OptimizerShare share = {});
+  // With a shared optimizer, each rank averages its own parameters, and has the averages of those alone. Of weights
+  // with `masters`, which outlives it and may be null, it averages those.
+  Ema(std::vector<NamedParameter> parameters, double decay, OptimizerShare share = {},
+      const MasterWeights* masters = nullptr);
 
   // Averages these parameters from now on. Those that it has averaged keep their averages; those of the others begin
   // with their weights, as if those had been averaged without changing.
@@ -41,6 +44,7 @@ class Ema {
   std::vector<at::Tensor> wide_weights() const;
 
   OptimizerShare share_;
+  const MasterWeights* masters_;
   std::vector<NamedParameter> all_, parameters_;  // parameters_: this rank's
   std::vector<at::Tensor> averages_;              // in the parameters' order; captured steps rely on their addresses
   std::vector<at::Tensor> kept_;                  // all weights, while swapped out

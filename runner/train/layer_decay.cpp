@@ -94,8 +94,7 @@ void require_scaled_groups(const Optimizer& optimizer, const std::map<std::strin
 
 }  // namespace
 
-void start_optimizer(Optimizer& optimizer, const Model& model, const PretrainedConfig& config) {
-  const auto parameters = trainable_parameters(model);
+void start_optimizer(Optimizer& optimizer, std::vector<NamedParameter> parameters, const PretrainedConfig& config) {
   const auto start = [&] { in_plugin({"optimizer", "start"}, [&] { optimizer.start(parameters); }); };
   if (config.layer_decay == 1) return start();
   std::map<std::string, double> by_name;

@@ -24,7 +24,7 @@ std::vector<size_t> layers_of(const std::vector<NamedParameter>& parameters);
 
 // Gives the optimizer all parameters that the model trains, with their lr_scale. Throws UserError if it does not keep
 // those of different scales apart.
-void start_optimizer(Optimizer& optimizer, const Model& model, const PretrainedConfig& config);
+void start_optimizer(Optimizer& optimizer, std::vector<NamedParameter> parameters, const PretrainedConfig& config);
 
 // Returns "10 layers, whose lr is that of the next one times 0.75: from 0.075 of it for conv1.weight to all of it for
 // fc.weight".

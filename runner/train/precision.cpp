@@ -39,12 +39,10 @@ AutocastScope::~AutocastScope() {
 }
 
 Precision::Precision(const TrainerConfig& config, c10::DeviceType device)
-    : device_(device),
-      autocast_(autocast_type(config.precision)),
-      pure_bf16_(config.precision == PrecisionMode::kBf16Pure) {}
+    : device_(device), autocast_(autocast_type(config.precision)), bf16_weights_(has_bf16_weights(config.precision)) {}
 
 void Precision::convert(Model& model) const {
-  if (pure_bf16_) cast_floating_point(model, at::kBFloat16);
+  if (bf16_weights_) cast_floating_point(model, at::kBFloat16);
   const torch::NoGradGuard no_gradients;
   for (auto& parameter : model.parameters()) {
     if (parameter.dim() == 4) parameter.set_data(in_memory_format(parameter, memory_format_));
@@ -53,7 +51,7 @@ void Precision::convert(Model& model) const {
 
 Batch Precision::converted(Batch batch) const {
   const auto formed = [&](at::Tensor tensor) {
-    if (pure_bf16_ && tensor.is_floating_point()) tensor = tensor.to(at::kBFloat16);
+    if (bf16_weights_ && tensor.is_floating_point()) tensor = tensor.to(at::kBFloat16);
     return tensor.dim() == 4 ? in_memory_format(tensor, memory_format_) : tensor;
   };
   batch.input = formed(batch.input);

@@ -7,6 +7,7 @@
 // - bf16: autocast: matrix products and convolutions in bfloat16, weights and losses in float32
 // - fp16: autocast in float16, with a gradient scaler
 // - bf16_pure: weights and activations in bfloat16
+// - bf16_master: bf16_pure, with an optimizer that steps float32 copies of the weights (train/master_weights.h)
 #pragma once
 
 #include "config/experiment.h"
@@ -52,7 +53,7 @@ class Precision {
   void convert(Model& model) const;
   // Returns the same for a batch's input and extras.
   ImageForm image_form() const {
-    return {.channels_last = memory_format_ == MemoryFormat::kChannelsLast, .bf16 = pure_bf16_};
+    return {.channels_last = memory_format_ == MemoryFormat::kChannelsLast, .bf16 = bf16_weights_};
   }
   Batch converted(Batch batch) const;
 
@@ -62,7 +63,7 @@ class Precision {
  private:
   c10::DeviceType device_ = c10::kCPU;
   std::optional<c10::ScalarType> autocast_;
-  bool pure_bf16_ = false;
+  bool bf16_weights_ = false;
   MemoryFormat memory_format_ = MemoryFormat::kChannelsFirst;
 };
 

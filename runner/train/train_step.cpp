@@ -7,6 +7,7 @@
 #include "metrics/packed.h"
 #include "plugin_host/plugin_call.h"
 #include "train/gradients.h"
+#include "train/master_weights.h"
 #include "train/state_guard.h"
 #include "train/tensor_digest.h"
 
@@ -167,7 +168,7 @@ TrainStep::TrainStep(const Context& context, StepTimer& timer, Schedule schedule
       reducer_(make_reducer()),
       scaler_({.scale = config_.loss_scale}, context.device, context.precision.scales_gradients()),
       clip_(config_, scaler_.enabled()),
-      ema_(parameters_, config_.ema_decay, share_),
+      ema_(parameters_, config_.ema_decay, share_, dynamic_cast<const MasterWeights*>(context.optimizer.get())),
       mark_(parameters_, skips_by_norm()),
       graphs_(context, timer),
       micro_batch_(std::max<int64_t>(config_.micro_batch, 0)) {

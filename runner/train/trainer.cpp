@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "train/checkpointer.h"
 #include "train/machine_check.h"
+#include "train/master_weights.h"
 #include "train/memory_plan.h"
 #include "train/out_of_memory.h"
 #include "train/trials.h"
@@ -29,10 +30,14 @@ Schedule schedule_of(const Context& context, const TrainPlan& plan) {
 
 // Has the ranks share the optimizer with trainer.shard_optimizer. What stays frozen to the end has no state.
 OptimizerShare share_of(const Context& context, const Freezing& freezing) {
-  if (!context.experiment.trainer.shard_optimizer) return {};
-  OptimizerShare share(*context.optimizer, context.communicator,
-                       [&](const std::string& name) { return freezing.ever_trains(name); });
-  if (context.is_rank_zero()) log::info(share.text());
+  const auto trains = [&](const std::string& name) { return freezing.ever_trains(name); };
+  OptimizerShare share;
+  if (context.experiment.trainer.shard_optimizer) {
+    share = OptimizerShare(*context.optimizer, context.communicator, trains);
+    if (context.is_rank_zero()) log::info(share.text());
+  }
+  if (auto* masters = dynamic_cast<MasterWeights*>(context.optimizer.get()))
+    masters->keep_only([&](const std::string& name) { return trains(name) && share.is_own(name); });
   return share;
 }
 

@@ -17,6 +17,7 @@
 #include "train/evaluator.h"
 #include "train/freezing.h"
 #include "train/layer_decay.h"
+#include "train/master_weights.h"
 #include "train/model_weights.h"
 #include "train/optimizer_share.h"
 #include "train/precision.h"
@@ -110,9 +111,8 @@ class Scene {
       model_->prepare(data_);
       require_trainable(*model_);
     });
-    optimizer_ = plugins_.make_optimizer(experiment_.optimizer);
     take_up_frozen(*model_, experiment_.pretrained);
-    start_optimizer(*optimizer_, *model_, experiment_.pretrained);
+    optimizer_ = started_optimizer(plugins_.make_optimizer(experiment_.optimizer), *model_, experiment_);
     recomputation_.emplace(std::vector{model_}, experiment_.trainer.recompute);
     take_pretrained();
   }
@@ -156,6 +156,8 @@ class Scene {
   void plan() try {
     const Precision precision(experiment_.trainer, at::kCPU);
     precision.convert(*model_);
+    if (experiment_.trainer.precision == PrecisionMode::kBf16Master)
+      optimizer_ = started_optimizer(plugins_.make_optimizer(experiment_.optimizer), *model_, experiment_);
     const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
     model_->train();
     const auto planned = [&] {

@@ -17,7 +17,7 @@
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
 #include "train/freezing.h"
-#include "train/layer_decay.h"
+#include "train/master_weights.h"
 #include "train/model_weights.h"
 #include "train/precision.h"
 #include "train/pretrained_weights.h"
@@ -105,14 +105,16 @@ class TrainTask final : public WorkerTask {
     require_same_data(*runtime_.dataset, runtime_.experiment, runtime_.communicator);
     objective_ = objective();
     if (!runtime_.place.attempt.checkpoint.empty()) {
-      resumed_ = read_on_all(runtime_.place.attempt.checkpoint, runtime_.communicator);
+      resumed_ = read_on_all(runtime_.place.attempt.checkpoint, runtime_.communicator, [this](Checkpoint& checkpoint) {
+        fit_to_precision(checkpoint, *runtime_.model, runtime_.experiment.trainer.precision);
+      });
       keep_batch();
     }
     runtime_.set_memory_format(memory_format());
-    optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
+    auto optimizer = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
     in_plugin({"model", "prepare"}, [&] { require_trainable(*runtime_.model); });
     take_up_frozen(*runtime_.model, runtime_.experiment.pretrained);
-    start_optimizer(*optimizer_, *runtime_.model, runtime_.experiment.pretrained);
+    optimizer_ = started_optimizer(std::move(optimizer), *runtime_.model, runtime_.experiment);
     layers_ = layers();  // while none is frozen
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
     evaluation_objective_ = objective();

@@ -208,7 +208,7 @@ TEST(LaunchChoice, TellsForWhatAnExperimentNeedsAGpu) {
 
 TEST(LaunchChoice, WarnsOfBf16WhereTheProcessorHasNoKernelsForIt) {
   const Machine old{.gpus = 0, .cores = 8, .bf16 = false};
-  for (const std::string precision : {"bf16", "bf16_pure"}) {
+  for (const std::string precision : {"bf16", "bf16_pure", "bf16_master"}) {
     const TrainerConfig trainer{.precision = enum_of<PrecisionMode>(precision).value()};
     EXPECT_THAT(choose_launch({}, trainer, old).warning, HasSubstr("trainer.precision: " + precision + " can take"));
     EXPECT_EQ(choose_launch({}, trainer, {.gpus = 1, .cores = 8, .bf16 = false}).warning, "");

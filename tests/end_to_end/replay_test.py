@@ -57,6 +57,13 @@ class Replay(CommandTest):
             with self.subTest(step=step):
                 self.assertRegex(self.replay("--step", step), SAME)
 
+    def test_steps_before_a_resume_with_other_variables_are_made_with_their_own(self):
+        self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=12", env={"ATEN_CPU_CAPABILITY": "default"})
+        self.ddprun("resume", "run", "trainer.max_steps=24")
+        for step in (8, 12, 13, 22):
+            with self.subTest(step=step):
+                self.assertRegex(self.replay("--step", step), SAME)
+
     def test_kill_9_of_replay_ends_the_training_that_it_has_started(self):
         self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=2")
         replay = self.start_held(1, "replay", "run", "--step", "2")

@@ -11,6 +11,7 @@ TRAININGS = {
     "sgd": (4, [*WORDS, "model=convnet_bn", "optimizer.momentum=0.9", "trainer.clip_norm=0.5",
                 "+pretrained={freeze: ['layer1.*', 'layer2.0.*'], unfreeze: {5st: 'layer1.*'}}"]),
     "adamw": (3, [*WORDS, "model=mlp", "optimizer=adamw", "trainer.micro_batch=10", "trainer.precision=bf16"]),
+    "masters": (3, [*WORDS, "model=convnet_bn", "optimizer=adamw", "trainer.precision=bf16_master", "trainer.clip_norm=0.5"]),
     "muon": (2, [*WORDS, "model=convnet_bn", "optimizer=muon", "trainer.on_nonfinite=skip"]),
 }  # fmt: skip
 FILES = ("model", "optimizer", "ema")
@@ -35,15 +36,17 @@ class ShardOptimizer(CommandTest):
                 self.assertEqual(differences(self.folder / name, self.folder / f"{name}_shared"), {})
 
     def test_killed_it_goes_on_without_sharing_and_the_other_way_round(self):
-        workers, words = TRAININGS["adamw"]
-        words = [*words, f"launch.workers={workers}", "launch.max_restarts=0"]
-        self.ddprun(*words, "run.dir=whole")
-        for before, after in (("true", "false"), ("false", "true")):
-            held = self.start_held(10, *words, f"run.dir={before}", f"trainer.shard_optimizer={before}", rank=1)
-            self.kill_once_saved(held, before, 8)
-            resumed = self.ddprun("resume", before, f"trainer.shard_optimizer={after}")
-            self.assertRegex(resumed.out(), r"resumed at step 8\n")
-            self.assert_same("whole", before)
+        for name, before, after in (("adamw", "true", "false"), ("adamw", "false", "true"), ("masters", "true", "false")):
+            with self.subTest(name, before=before):
+                workers, words = TRAININGS[name]
+                words = [*words, f"launch.workers={workers}", "launch.max_restarts=0"]
+                whole, run = f"{name}_{after}", f"{name}_{before}_{after}"
+                self.ddprun(*words, f"run.dir={whole}", f"trainer.shard_optimizer={after}")
+                held = self.start_held(10, *words, f"run.dir={run}", f"trainer.shard_optimizer={before}", rank=1)
+                self.kill_once_saved(held, run, 8)
+                resumed = self.ddprun("resume", run, f"trainer.shard_optimizer={after}")
+                self.assertRegex(resumed.out(), r"resumed at step 8\n")
+                self.assert_same(whole, run)
 
     def test_a_worker_that_is_killed_while_others_send_it_their_share_is_named(self):
         workers, words = TRAININGS["adamw"]

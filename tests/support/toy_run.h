@@ -8,6 +8,7 @@
 #include "support/ranks.h"
 #include "support/toy.h"
 #include "train/checkpoint_exchange.h"
+#include "train/master_weights.h"
 #include "train/trainer.h"
 
 #include <filesystem>
@@ -121,8 +122,7 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
     model->to(device);
     precision.convert(*model);
     broadcast_state(*model, communicator);
-    const auto optimizer = run.make_optimizer(run.lr);
-    optimizer->start(trainable_parameters(*model));
+    const auto optimizer = started_optimizer(run.make_optimizer(run.lr), *model, run.experiment);
     const MeanCrossEntropy objective;
     std::vector<LoggerHub::Entry> entries;
     if (rank == 0) entries.push_back({"rows", rows});
@@ -152,7 +152,8 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
         [&] { return run.step_seconds * asked; });
     self = &trainer;
     if (!run.resume_from.empty()) {
-      trainer.restore(read_on_all(run.resume_from, communicator), run.resume_from);
+      const auto fit = [&](Checkpoint& saved) { fit_to_precision(saved, *model, run.experiment.trainer.precision); };
+      trainer.restore(read_on_all(run.resume_from, communicator, fit), run.resume_from);
     }
     const auto end = trainer.run();
     loggers.flush();

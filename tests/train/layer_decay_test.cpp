@@ -4,6 +4,8 @@
 #include "support/error_of.h"
 #include "support/toy.h"
 
+#include <ddprun/parameters.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -49,11 +51,11 @@ TEST(StartOptimizer, RefusesLayerDecayForOneWithoutGroupsForIt) {
   model.prepare({.sample_shape = {8}, .classes = 3});
   testing::ToySgd plain(0.1);
   PretrainedConfig config;
-  start_optimizer(plain, model, config);
+  start_optimizer(plain, trainable_parameters(model), config);
   config.layer_decay = 0.5;
   testing::ToySgd other(0.1);
   EXPECT_THAT(
-      error_of([&] { start_optimizer(other, model, config); }),
+      error_of([&] { start_optimizer(other, trainable_parameters(model), config); }),
       HasSubstr("pretrained.layer_decay: this optimizer has no groups for layers: hidden.weight is in one with"));
   EXPECT_EQ(layer_decay_text(model, config),
             "2 layers, whose lr is that of the next one times 0.5: from 0.5 of it for "

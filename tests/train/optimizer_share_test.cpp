@@ -232,6 +232,13 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"found", [](ToyRun& run) { run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch; }},
         Variant{"skipping", [](ToyRun& run) { run.experiment.trainer.on_nonfinite = OnNonfinite::kSkip; }},
         Variant{"bf16", [](ToyRun& run) { run.experiment.trainer.precision = PrecisionMode::kBf16Pure; }},
+        Variant{"masters",
+                [](ToyRun& run) {
+                  run.experiment.trainer.precision = PrecisionMode::kBf16Master;
+                  run.experiment.trainer.ema_decay = 0.9;
+                  run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
+                  run.experiment.trainer.on_nonfinite = OnNonfinite::kSkip;
+                }},
         Variant{"unfreezing",
                 [](ToyRun& run) {
                   run.experiment.trainer.ema_decay = 0.9;

@@ -1,8 +1,13 @@
-"""What trainer.shard_optimizer costs and saves: two workers that share the optimizer of a small GPT beside two that do not."""
+"""What trainer.shard_optimizer costs and saves: two workers that share the optimizer of a small GPT beside two that do not,
+and beside ZeroRedundancyOptimizer and FSDP2 of PyTorch."""
 
+import json
+
+from measure.comparisons.exported import VOCABULARY, Network, laid_out
 from measure.comparisons.python import MEMORY, ours
+from measure.rounds import Side
 from measure.table import Case, Figure, Ratio, Table
-from measure.trainings import Job
+from measure.trainings import KEEPS_MEMORY, PEERS, Job, torchrun, train_script
 
 STEP = Figure("step_ms", "a step, ms", more_is_better=False)
 OPTIMIZER = Figure("optimizer_ms", "of it norms and optimizer", more_is_better=False)
@@ -46,4 +51,42 @@ def in_words(bench):
     )
 
 
-TABLES = [Table("shard_optimizer", "two workers that share the optimizer beside two that do not", cases, words=in_words)]
+# --- beside Python ---------------------------------------------------------------------------------------------------
+
+GPT = {"n_layer": 12, "n_head": 12, "n_embd": 768, "vocab_size": VOCABULARY}  # 92 million numbers
+PYTHON = {"DDP": "ddp", "ZeroRedundancyOptimizer": "zero", "FSDP2": "fsdp2"}
+LOSS = Figure("loss", "last loss", 4)
+OPTIMIZER_OF = {"ddprun": "false", "ddprun, shared": "true"}
+
+
+def beside_python(bench):
+    steps = max(12, bench.options.steps // 10)
+    network = Network("gpt2", "transformers:GPT2LMHeadModel", f"{CONTEXT}:int64:{VOCABULARY}", BATCH, steps, GPT)
+    with laid_out(bench, network) as folder:
+        job = Job(BATCH, steps, steps // 4, str(folder / "net.yaml"), ("optimizer={plugin: adamw, lr: 0.001}",), ("--lr=0.001",),
+                  workers=2, threads=1)  # fmt: skip
+        sides = [ours(bench, job, name, [f"trainer.shard_optimizer={shared}"]) for name, shared in OPTIMIZER_OF.items()]
+        sides += [Side(name, of_python(job, kind, folder)) for name, kind in PYTHON.items()]
+        pairs = [("ddprun, shared", "ddprun"), *(("ddprun, shared", name) for name in PYTHON)]
+        ratios = tuple(Ratio(first, second, figure) for figure in (STEP, MEMORY) for first, second in pairs)
+        yield Case(sides, (STEP, MEMORY, LOSS), ratios, "GPT-2, 12 layers of 768, AdamW")
+
+
+def of_python(job, kind, folder):
+    command = [*torchrun(job.workers, PEERS / "sharded_peer.py"), f"--shard={kind}", f"--settings={json.dumps(GPT)}", f"--data={folder}",
+               f"--state={folder / 'net.pth'}"]  # fmt: skip
+    return lambda seconds: train_script(command, job, seconds, folder, KEEPS_MEMORY)
+
+
+def beside_python_in_words(bench):
+    return (
+        f"GPT-2 of transformers, exported for ddprun, {BATCH} windows of {CONTEXT} a step, 2 workers of one thread on Gloo: "
+        "`trainer.shard_optimizer` beside none, and beside PyTorch's own three ways."
+    )
+
+
+TABLES = [
+    Table("shard_optimizer", "two workers that share the optimizer beside two that do not", cases, words=in_words),
+    Table("sharded", "two workers that share the optimizer beside ZeroRedundancyOptimizer and FSDP2 in Python", beside_python,
+          words=beside_python_in_words),
+]  # fmt: skip

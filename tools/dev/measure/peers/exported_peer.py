@@ -10,12 +10,12 @@ import peer_worker
 SMALL_GPT2 = {"n_layer": 4, "n_head": 4, "n_embd": 256, "vocab_size": 8192}
 
 
-def make(name):
-    """The module, and what takes its output for the logits."""
+def make(name, settings=SMALL_GPT2):
+    """The module, and what takes its output for the logits. `settings` are GPT-2's."""
     if name == "gpt2":
         from transformers import GPT2Config, GPT2LMHeadModel
 
-        return GPT2LMHeadModel(GPT2Config(use_cache=False, **SMALL_GPT2)), lambda output: output.logits
+        return GPT2LMHeadModel(GPT2Config(use_cache=False, **settings)), lambda output: output.logits
     import torchvision
 
     return torchvision.models.get_model(name, weights=None), lambda output: output

@@ -78,9 +78,9 @@ std::string error_of(const std::string& failure) {
   return text.substr(0, text.find('\n'));
 }
 
-StepView view_of(StepsMade& made, int64_t step) {
-  StepView view{.record = std::move(made.records[step])};
-  for (auto& [number, record] : made.records)
+StepView view_of(std::map<int64_t, StepRecord> records, int64_t step) {
+  StepView view{.record = std::move(records[step])};
+  for (auto& [number, record] : records)
     if (number < step) view.before.push_back(std::move(record));
   return view;
 }
@@ -136,7 +136,12 @@ int replay(const Arguments& arguments) {
   std::optional<NewFile> out;
   if (!arguments.out.empty()) out.emplace(arguments.out);
   const PrivateFolder folder;
-  auto made = make_again(run, steps, folder.path() / "made");
+  bool is_shown = false;  // while the steps after it are made, which tell whether the bits are those of the run
+  const auto show = [&](std::map<int64_t, StepRecord> records) {
+    is_shown = arguments.without.empty();
+    if (is_shown) std::cout << step_text(view_of(std::move(records), arguments.step)) << std::flush;
+  };
+  auto made = make_again(run, steps, folder.path() / "made", show);
   if (made.stopped) return kExitPreempted;
   if (!made.records.contains(arguments.step)) throw UserError(cannot_be_made(run, made, arguments.step));
   const auto found = comparison_of(run, steps, made);
@@ -145,14 +150,14 @@ int replay(const Arguments& arguments) {
                          out->temporary());
     out->keep();
   }
-  auto view = view_of(made, arguments.step);
+  auto view = view_of(std::move(made.records), arguments.step);
   if (!add_without(view, run, steps, arguments, folder.path() / "without")) return kExitPreempted;
   const auto head = head_of(steps, found);
-  std::cout << wrapped(head, 0, 2) << "\n";
-  if (found.other > 0) std::cout << reasons(run, found, steps.workers, folder.path()) << std::flush;
+  if (!is_shown) std::cout << step_text(view);
   if (!made.digests.contains(arguments.step))
     std::cout << paragraph("in this step training ended: " + error_of(made.failure), 2);
-  std::cout << step_text(view);
+  std::cout << wrapped(head, 0, 2) << "\n";
+  if (found.other > 0) std::cout << reasons(run, found, steps.workers, folder.path()) << std::flush;
   write_step_page(run.path, view, head, page);
   std::cout << "The page with the samples and all gradients: " << page.string() << "\n";
   if (!arguments.out.empty()) std::cout << "The steps, for `ddprun diff`: " << arguments.out << "\n";

@@ -19,7 +19,9 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -34,16 +36,17 @@ void listen_for_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, [](int) { asked_to_end = 1; });
 }
 
-// Ends the program once it has made the steps, or we are asked to end, if it does not end before. Returns its exit
-// code.
-int end_after(pid_t child, const fs::path& run, int64_t last) {
-  constexpr int kBetweenLooksMs = 50;
+// Ends the program once it has made the steps, or we are asked to end, if it does not end before. Calls `recorded` once
+// the records are there, unless that is null. Returns its exit code.
+int end_after(pid_t child, const fs::path& run, const StepsToMake& steps, std::function<void()> recorded) {
+  constexpr int kBetweenLooksMs = 20;
   for (bool told = false;;) {
     if (const auto status = wait_until(child, std::chrono::steady_clock::now()))
       return WIFEXITED(*status) ? WEXITSTATUS(*status) : kExitSignalBase + WTERMSIG(*status);
-    const auto made = told ? std::map<int64_t, RecordedDigest>() : read_digests(run);
-    const bool is_done = !made.empty() && made.rbegin()->first >= last;
-    if (!told && (is_done || asked_to_end != 0)) told = ::kill(child, SIGTERM) == 0;
+    const auto digests = told ? std::map<int64_t, RecordedDigest>() : read_digests(run);
+    const auto made = digests.empty() ? 0 : digests.rbegin()->first;
+    if (!told && (made >= steps.last || asked_to_end != 0)) told = ::kill(child, SIGTERM) == 0;
+    if (recorded && made >= steps.record.steps.last) std::exchange(recorded, nullptr)();
     ::poll(nullptr, 0, kBetweenLooksMs);
   }
 }
@@ -156,7 +159,7 @@ StepsToMake steps_to_make(const ReplayedRun& run, int64_t step, int64_t last, in
   return steps;
 }
 
-StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
+StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder, const Show& show) {
   const auto again = folder / "run", log_file = folder / "log";
   fs::create_directories(folder);
   const UniqueFd output(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -165,7 +168,7 @@ StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const fs:
                             .environment = own_environment(),
                             .stdout_fd = output.get(),
                             .stderr_fd = output.get()});
-  const int code = end_after(child, again, steps.last);
+  const int code = end_after(child, again, steps, show ? [&] { show(read_records(again)); } : std::function<void()>());
   StepsMade made{.digests = read_digests(again), .stopped = asked_to_end != 0};
   if (steps.record.steps.last > 0) made.records = read_records(again);
   if (code == kExitDone || code == kExitPreempted) return made;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -57,7 +58,11 @@ struct StepsMade {
 
 // Trains into `folder`/run, which must not exist, with the variables for LibTorch's libraries of the attempt that
 // made the last step.
-StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const std::filesystem::path& folder);
+// Calls `show` as soon as there are the records, before further steps are made, but not if training ends in a recorded
+// step.
+using Show = std::function<void(std::map<int64_t, StepRecord> records)>;
+StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const std::filesystem::path& folder,
+                     const Show& show = nullptr);
 
 // Returns "the steps cannot be made again: ..." with what training said.
 std::string cannot_be_made(const ReplayedRun& run, const StepsMade& made, int64_t step);

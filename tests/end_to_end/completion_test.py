@@ -60,7 +60,7 @@ class Words(CommandTest):
     def test_values_are_plugins_files_of_groups_words_and_defaults(self):
         self.assertEqual(self.complete(DIGITS, "model=mo"), ["model=mobilenet_v3"])
         self.assertEqual(self.complete(DIGITS, "trainer="), ["trainer=reproducible", "trainer=smoke"])
-        self.assertEqual(self.complete(DIGITS, "trainer.precision=bf"), ["trainer.precision=bf16", "trainer.precision=bf16_master", "trainer.precision=bf16_pure"])
+        self.assertEqual(self.complete(DIGITS, "trainer.precision=bf"), ["trainer.precision=bf16", "trainer.precision=bf16_pure", "trainer.precision=bf16_master"])
         self.assertEqual(self.complete(DIGITS, "trainer.shuffle="), ["trainer.shuffle=true", "trainer.shuffle=false"])
         self.assertEqual(self.complete(DIGITS, "schedule.name=co"), ["schedule.name=constant", "schedule.name=cosine"])
         self.assertEqual(self.complete(DIGITS, "optimizer.lr="), ["optimizer.lr=0.01"])

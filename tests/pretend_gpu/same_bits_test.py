@@ -152,7 +152,7 @@ class SameBits(PretendGpuTest):
     def test_half_precision_with_its_scaler_a_profile_and_histograms_has_the_bits_of_steps_without_graphs(self):
         """What is profiled or drawn is computed operator by operator, between replayed steps; the two GPUs share the optimizer, and draw the
         gradients of all. The first scale overflows."""
-        for precision in ("fp16", "bf16") if NIGHTLY else ("fp16",):
+        for precision in ("fp16", "bf16", "bf16_master") if NIGHTLY else ("fp16", "bf16_master"):
             words = [*ONE_EPOCH, "model=mlp", "launch.device=cuda", "launch.workers=2", f"trainer.precision={precision}",
                      f"trainer.loss_scale={2.0**28}", "trainer.clip_norm=0.5"]  # fmt: skip
             self.on_gpus(*words, f"run.dir={precision}", "+profile={steps: 15..16}", "+histograms={every: 5st}", "trainer.shard_optimizer=true")

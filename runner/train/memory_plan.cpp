@@ -192,6 +192,7 @@ MemoryPlan plan_memory(Model& model, Optimizer& optimizer, const TrainerConfig& 
   }
   without_gradients();
   plan.optimizer = optimizer_bytes(optimizer);
+  plan.saved = plan.weights + plan.optimizer + plan.averages;
   return plan;
 }
 
@@ -214,6 +215,12 @@ std::string text_of(const MemoryPlan& plan, int64_t samples) {
   return size_text(plan.total(samples)) + ": " + parts_text(plan) +
          log::text(", activations ", size_text(activations), " (", samples, samples == 1 ? " sample" : " samples",
                    " at once, ", size_text(plan.per_sample), " each)");
+}
+
+// Without a copy, rank 0 collects what the others have of a shared optimizer.
+std::string saving_text(const MemoryPlan& plan, bool is_copied) {
+  const auto bytes = is_copied ? plan.saved : plan.saved - plan.weights - plan.optimizer - plan.averages;
+  return bytes == 0 ? "" : ", and " + size_text(bytes) + " more of worker 0 while it saves";
 }
 
 MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, const TensorDict& averages) {

@@ -26,6 +26,7 @@ struct MemoryPlan {
   int64_t sharing = 1;  // workers that share optimizer and averages (trainer.shard_optimizer); the most of one counts
   int64_t fixed = 0;    // of a step, besides gradients, however few samples there are
   int64_t per_sample = 0;
+  int64_t saved = 0;  // in a checkpoint: weights, the whole optimizer, averages
 
   void share(int64_t workers, double largest);  // `largest` of all is one worker's
 
@@ -73,6 +74,10 @@ int64_t samples_at_once(const TrainerConfig& config, int64_t parts);
 // Returns "4.1 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB, activations 2.1 GB (64 samples at once,
 // 33 MB each)", or "optimizer 249 MB (shared by 4 workers)".
 std::string text_of(const MemoryPlan& plan, int64_t samples);
+
+// Returns what rank 0's process takes besides, in the host's memory, while it writes a checkpoint: ", and 2 GB more of
+// worker 0 while it saves". `is_copied`: training goes on meanwhile (checkpoint.async).
+std::string saving_text(const MemoryPlan& plan, bool is_copied);
 
 // Returns "2 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB", without activations.
 std::string held_text(const MemoryPlan& plan);

@@ -127,6 +127,13 @@ TEST(Plan, CountsWeightsGradientsMomentumAndAverages) {
   for (const auto& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
   EXPECT_THAT(text_of(planned, 64), HasSubstr("optimizer 6.6 MB, averages 6.6 MB, activations"));
   EXPECT_THAT(text_of(planned, 1), HasSubstr("(1 sample at once, "));
+  EXPECT_EQ(planned.saved, planned.weights + numbers * 8);
+  EXPECT_EQ(saving_text(planned, true), ", and 20 MB more of worker 0 while it saves");
+  EXPECT_EQ(saving_text(planned, false), "");
+  auto shared = planned;
+  shared.share(4, 0.25);
+  EXPECT_EQ(saving_text(shared, true), saving_text(planned, true));
+  EXPECT_EQ(saving_text(shared, false), ", and 9.8 MB more of worker 0 while it saves");
 }
 
 TEST(SamplesAtOnce, AreOfAWorkersPartAMicroBatchOrAShard) {

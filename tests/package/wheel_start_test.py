@@ -86,13 +86,31 @@ class WheelStart(unittest.TestCase):
         self.write("torchaudio/__init__.py")
         self.expect_refusal("pip install 'torch==2.11.*' torchvision torchaudio\n")
 
+    def test_what_is_made_for_another_torch_is_warned_of_with_that_line(self):
+        def warning(version, requires):
+            for old in self.site.glob("torchvision-*"):
+                shutil.rmtree(old)
+            self.write("torchvision/__init__.py")
+            self.write(f"torchvision-{version}.dist-info/METADATA", f"Name: torchvision\nRequires-Dist: numpy\nRequires-Dist: {requires}\n")
+            done = self.start("list")
+            self.assertEqual(done.returncode, 75)  # it is the program all the same
+            return done.stderr
+
+        told = warning("0.29.2", "torch>=2.14.0")
+        self.assertTrue(told.startswith("ddprun: warning: torchvision 0.29.2 requires torch>=2.14.0, and torch here is 2.11.1+cpu"), told)
+        self.assertTrue(told.endswith("-m pip install 'torch==2.11.*' torchvision\n") and told.count("\n") == 1, told)
+        for other in ("torch==2.12.0", "torch (==2.1.0)", "torch>=2.3,<2.10", "torch == 2.110.0"):
+            self.assertIn("requires torch", warning("0.25.0", other), other)
+        for fitting in ("torch==2.11.0", "torch (>=2.3)", "torch>=2.11.0,<3", "torch", "torch-tensorrt==2.12.0", "torch>=2.9 ; extra == 'x'"):
+            self.assertEqual(warning("0.26.0", fitting), "", fitting)
+
     def test_pip_finds_versions_that_fit_for_that_line(self):
         """With packages that are nothing but their requirements, as on PyPI: torchvision names its torch."""
         index = self.site.parent / "index"
         index.mkdir()
-        for version, torch in (("0.26.0", "2.11.0"), ("0.29.0", "2.14.0")):
+        for version, torch, sign in (("0.26.0", "2.11.0", "=="), ("0.29.0", "2.14.0", ">=")):
             self.make_wheel(index, "torch", torch)
-            self.make_wheel(index, "torchvision", version, f"torch=={torch}")
+            self.make_wheel(index, "torchvision", version, f"torch{sign}{torch}")
         venv = self.site.parent / "venv"
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         pip = [venv / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--find-links", index]
@@ -118,7 +136,9 @@ class WheelStart(unittest.TestCase):
 
     def test_tells_that_there_is_no_torch(self):
         shutil.rmtree(self.site / "torch")
-        self.expect_refusal(f"no torch in {self.site}", "'torch==2.11.*'")
+        self.expect_refusal(f"no torch in {self.site}", "--ignore-installed 'torch==2.11.*'\n")
+        self.write("torchvision/__init__.py")
+        self.expect_refusal("--ignore-installed 'torch==2.11.*' torchvision\n")
 
     def test_tells_of_half_a_torch(self):
         (self.site / "torch/lib/libtorch_cpu.so").unlink()

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The commands that the wheel installs. Each becomes its program after checking what that needs to start, because the
-dynamic linker would only name a symbol or a file. Imports nothing that Python has not loaded anyway."""
+dynamic linker would only name a symbol or a file. Imports nothing that Python has not loaded anyway, but beside_torch.py."""
 
 import os
 import sys
+
+from ddprun.beside_torch import lines_of, mending, misfits, torch_in
 
 PREFIX = os.path.dirname(os.path.abspath(__file__))
 SITE_PACKAGES = os.path.dirname(PREFIX)
@@ -69,7 +71,7 @@ def require_whole(info):
     for line in lines_of(os.path.join(info, "RECORD")):
         file = os.path.join(SITE_PACKAGES, line.split(",", 1)[0])
         if line.startswith(("ddprun/bin/", "ddprun/lib/", "ddprun.libs/")) and not os.path.exists(file):
-            give_up(f"this installation is not whole: {file} is missing", REINSTALL)
+            give_up(f"this installation is not whole: {file} is missing", pip(REINSTALL))
 
 
 def wanted_torch(info):
@@ -82,42 +84,32 @@ def wanted_torch(info):
 
 def require_torch(wanted):
     folder = os.path.join(SITE_PACKAGES, "torch")
-    found = version_in(os.path.join(folder, "version.py"))
+    found = torch_in(SITE_PACKAGES)
     if not found:
-        give_up(f"there is no torch in {SITE_PACKAGES}, where ddprun looks for it", f"--ignore-installed 'torch=={wanted}.*'")
+        give_up(f"there is no torch in {SITE_PACKAGES}, where ddprun looks for it", mending(SITE_PACKAGES, f"{wanted}.*", "--ignore-installed"))
     if not found.startswith(f"{wanted}."):
-        fitting = " ".join([f"'torch=={wanted}.*'", *beside_torch()])
-        give_up(f"this ddprun is made for torch {wanted}, and {folder} is torch {found}", fitting)
+        give_up(f"this ddprun is made for torch {wanted}, and {folder} is torch {found}", mending(SITE_PACKAGES, f"{wanted}.*"))
     for library in ("libtorch_cpu.so", "libc10.so"):
         file = os.path.join(folder, "lib", library)
         if not os.path.exists(file):
-            give_up(f"torch {found} is not whole: {file} is missing", f"--force-reinstall 'torch=={wanted}.*'")
+            give_up(f"torch {found} is not whole: {file} is missing", pip(f"--force-reinstall 'torch=={wanted}.*'"))
+    warn_of_misfits(found, wanted)
 
 
-def beside_torch():
-    """Returns the packages here that are made for one version of torch: named without a version in pip's command, they get
-    the one that fits, because they require their torch.
-    """
-    return [name for name in ("torchvision", "torchaudio") if os.path.isdir(os.path.join(SITE_PACKAGES, name))]
+def warn_of_misfits(found, wanted):
+    """ddprun needs none of them, but Python files that it is given may."""
+    problems = misfits(SITE_PACKAGES)
+    if problems:
+        told = f"{', '.join(problems)}, and torch here is {found}: what imports {'this' if len(problems) == 1 else 'these'} fails"
+        print(f"ddprun: warning: {told}. To fix it: {mending(SITE_PACKAGES, f'{wanted}.*')}", file=sys.stderr)
 
 
-def version_in(file):
-    for line in lines_of(file):
-        if line.startswith("__version__ = '"):
-            return line.split("'")[1]
-    return ""
+def pip(arguments):
+    return f"{sys.executable} -m pip install {arguments}"
 
 
-def lines_of(file):
-    try:
-        with open(file, encoding="utf-8") as lines:
-            return lines.readlines()
-    except FileNotFoundError:
-        return []
-
-
-def give_up(problem, pip_arguments):
-    print(f"ddprun: error: {problem}. To fix it: {sys.executable} -m pip install {pip_arguments}", file=sys.stderr)
+def give_up(problem, command):
+    print(f"ddprun: error: {problem}. To fix it: {command}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -139,7 +131,7 @@ def become(name):
     try:
         os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
-        give_up(f"{program} cannot be started: {error.strerror}", REINSTALL)
+        give_up(f"{program} cannot be started: {error.strerror}", pip(REINSTALL))
 
 
 def run_tool(name):

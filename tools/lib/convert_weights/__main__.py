@@ -15,7 +15,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 
-from tooling.place import command  # noqa: E402
+from tooling.place import command, fitting_torch  # noqa: E402
 from tooling.start import run_tool, use_clones_python  # noqa: E402
 from ddprun import UserError  # noqa: E402
 
@@ -59,7 +59,7 @@ def main():
         import torch  # noqa: F401
     except ImportError as error:
         use_clones_python()
-        raise UserError(f"{error}: {sys.executable} -m pip install torch safetensors numpy") from None
+        raise UserError(f"{error}: {sys.executable} -m pip install '{fitting_torch()}' safetensors numpy") from None
     from convert_weights.checkpoint import read_checkpoint, weights_in
 
     tensors, others, told = weights_in(read_checkpoint(options.source), options.key, options.source)

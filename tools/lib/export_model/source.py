@@ -12,6 +12,7 @@ import sys
 
 import torch
 from ddprun import UserError
+from ddprun.beside_torch import NAMES
 from export_model.inputs import NAMED, examples
 from export_model.keras_model import KerasModel, from_keras, is_keras, prefer_torch
 from export_model.programs import quiet
@@ -102,16 +103,44 @@ def from_library(library, name, settings):
         package = importlib.import_module(f"{library}.models" if library == "torchvision" else library)
     except Exception as error:  # there is none, or its torchvision was made for another torch
         told = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        names = dict.fromkeys((library, *(["torchvision"] if importlib.util.find_spec("torchvision") else [])))
-        raise UserError(
-            f"{library} cannot be imported: {told}. To install what fits torch {torch.__version__}: {sys.executable} -m pip install "
-            f"torch=={torch.__version__.split('+')[0]} {' '.join(names)}"
-        ) from None
+        raise UserError(f"{library} cannot be imported: {told}. {to_install(library)}") from None
     if library == "torchvision":
         return call(lambda **given: package.get_model(name, weights=None, **given), f"torchvision:{name}", settings)
     if library == "timm":
         return call(functools.partial(package.create_model, name), f"timm:{name}", settings)
     return from_transformers(package, name, settings)
+
+
+def to_install(*packages):
+    """Named in one command with torch, packages come in the versions that fit it; alone they may bring another torch."""
+    names = dict.fromkeys((*packages, *(name for name in NAMES if importlib.util.find_spec(name))))
+    version = torch.__version__.split("+")[0]
+    return f"To install what fits torch {torch.__version__}: {sys.executable} -m pip install torch=={version} {' '.join(names)}"
+
+
+def mending_of(error):
+    """Returns what to install where one of these packages is missing, or made for another torch; "" where something else is wrong."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) and cause not in causes:
+        causes.append(cause)
+    if any(name not in sys.modules and comes_from(cause, name) for cause in causes for name in NAMES):
+        return to_install()
+    missing = {str(cause.name).partition(".")[0] for cause in causes if isinstance(cause, ModuleNotFoundError)}
+    known = [name for name in dict.fromkeys((*LIBRARIES, *NAMES)) if name in missing]
+    return to_install(*known) if known else ""
+
+
+def comes_from(error, package):
+    """Whether it was raised within the package."""
+    spec = importlib.util.find_spec(package)
+    folders = [pathlib.Path(one) for one in spec.submodule_search_locations or []] if spec else []
+    trace = error.__traceback__
+    while trace:
+        file = pathlib.Path(trace.tb_frame.f_code.co_filename)
+        if any(folder in file.parents for folder in folders):
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def from_transformers(package, name, settings):
@@ -134,7 +163,8 @@ def named_in(file, name):
     try:
         spec.loader.exec_module(code)
     except Exception as error:
-        raise UserError(f"{where_of(error, file)}: {type(error).__name__}: {error}") from error
+        mending = mending_of(error)
+        raise UserError(f"{where_of(error, file)}: {type(error).__name__}: {error}{mending and f'. {mending}'}") from error
     made = getattr(code, name, None)
     if not callable(made):
         known = [key for key, value in vars(code).items() if inspect.isclass(value) and issubclass(value, torch.nn.Module)]
@@ -147,7 +177,9 @@ def call(make, what, settings):
         return make(**settings)
     except Exception as error:
         given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
-        raise UserError(f"{what}({given}): {type(error).__name__}: {error}; --set NAME=VALUE gives an argument") from error
+        advice = mending_of(error)
+        advice = f". {advice}" if advice else "; --set NAME=VALUE gives an argument"
+        raise UserError(f"{what}({given}): {type(error).__name__}: {error}{advice}") from error
 
 
 def parse_settings(words):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Small networks of packages that people bring: segmentation, medicine, diffusion, graphs, encoders with decoders, speech, adapters.
-Each needs its package alone: {name: (a function that makes it, its inputs)}."""
+"""Small networks of packages that people bring: segmentation, medicine, diffusion, graphs, encoders with decoders, speech, adapters,
+pictures with texts. Each needs its package alone: {name: (a function that makes it, its inputs)}."""
 
 import torch
 from torch import nn
@@ -113,6 +113,33 @@ def with_ia3():
     return adapted("IA3Config", target_modules=["c_attn", "mlp.c_proj"], feedforward_modules=["mlp.c_proj"], fan_in_fan_out=True)
 
 
+def clip(**settings):
+    """Its two towers, of pictures and of texts."""
+    import open_clip
+
+    texts = open_clip.CLIPTextCfg(context_length=16, vocab_size=50, width=32, heads=2, layers=2)
+    return open_clip.CLIP(32, open_clip.CLIPVisionCfg(image_size=32, **settings.pop("vision", TOWER)), texts, output_dict=True, **settings)
+
+
+def contrast(outputs):
+    import open_clip
+
+    return open_clip.ClipLoss()(**outputs)
+
+
+def sigmoids(outputs):
+    from open_clip.loss import SigLipLoss
+
+    return SigLipLoss()(**outputs)
+
+
+TOWER = {"layers": 2, "width": 64, "head_width": 32, "patch_size": 8}
+PAIRS = ["image=3x32x32", "text=16:int64:50"]
+CONTRASTS = {  # the third is the name of their loss of what they give, whose samples are compared with each other
+    "open_clip.CLIP": (clip, PAIRS, "contrast"),
+    "open_clip.CLIP-ResNet": (lambda: clip(vision={"layers": [1, 1, 1, 1], "width": 16, "head_width": 32}), PAIRS, "contrast"),
+    "open_clip.SigLIP": (lambda: clip(init_logit_bias=-10), PAIRS, "sigmoids"),
+}
 PACKAGES = {
     "smp.FPN": (lambda: segmentation("FPN"), ["3x64x64"]),
     "smp.Segformer": (lambda: segmentation("Segformer"), ["3x64x64"]),

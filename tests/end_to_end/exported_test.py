@@ -148,6 +148,17 @@ class Exported(CommandTest):
         self.assertNotIn("Traceback", done.stderr)
         return done.stderr
 
+    def test_the_page_counts_and_names_the_networks_that_were_tried(self):
+        from exported_zoo import ZOO
+
+        page = (ROOT / "docs/models.md").read_text()
+        page = page[page.index("### Networks that were tried") :]
+        said = (r"trains (\d+) networks", r"(\d+) of them are equal", r"other (\d+) cannot")
+        tried, equal, others = (int(re.search(text, page)[1]) for text in said)
+        self.assertEqual((tried, equal + others), (len(ZOO), len(ZOO)))
+        names = {name.rpartition(":")[2] for name in ZOO}
+        self.assertEqual([name for name in names if name not in page and name.partition(".")[2] not in page], [])
+
     def test_the_tool_writes_what_trains(self):
         self.export("my_net.py:Net", "--input", "1x8x8", "--set", "width=16", "--out", "net.pt2")
         training = Training(Images(), ["1x8x8"], self.folder)

@@ -107,7 +107,8 @@ LOSSES = {f"loss:{name}": rest for name, rest in LOSSES.items()}
 
 ODD = {f"odd:{name}": (inputs, []) for name, (_, inputs) in exported_networks.NETWORKS.items()}
 PACKAGES = {f"packages:{name}": (inputs, []) for name, (_, inputs) in exported_packages.PACKAGES.items()}
-ZOO = TORCHVISION | SEGMENTATION | TIMM | TRANSFORMERS | LOSSES | ODD | PACKAGES
+CONTRASTS = {f"packages:{name}": rest for name, rest in exported_packages.CONTRASTS.items()}
+ZOO = TORCHVISION | SEGMENTATION | TIMM | TRANSFORMERS | LOSSES | ODD | PACKAGES | CONTRASTS
 
 
 def make(name, settings):
@@ -126,37 +127,51 @@ def with_loss(name, folder):
     """Exports a network that computes its loss."""
     inputs, settings, target, classes = LOSSES[name]
     name = name.removeprefix("loss:")
-    options = argparse.Namespace(source=f"transformers:{name}", inputs=inputs, loss=True, target=target, output=None, prediction=None,
-                                 weights=None, out=folder / "net.pt2")  # fmt: skip
-    made = [make_module(options.source, parse_settings(settings)) for _ in range(2) if torch.manual_seed(0)]
-    write_network(made[0], options)
-    training = OwnTraining(made[1], inputs, FIRST.get(name, "input_ids"), folder, target, classes)
-    training.nodes = 0
-    return training
+    made = [make_module(f"transformers:{name}", parse_settings(settings)) for _ in range(2) if torch.manual_seed(0)]
+    write_with_loss(made[0], inputs, folder, target=target)
+    return OwnTraining(made[1], inputs, FIRST.get(name, "input_ids"), folder, target, classes)
+
+
+def with_contrast(name, folder):
+    """Exports a network with a loss of what it gives."""
+    make_one, inputs, loss = CONTRASTS[name]
+    made = [make_one() for _ in range(2) if torch.manual_seed(0)]
+    write_with_loss(made[0], inputs, folder, loss=f"{exported_packages.__file__}:{loss}", prediction="image_features")
+    return OwnTraining(made[1], inputs, None, folder, loss=lambda outputs, _: getattr(exported_packages, loss)(outputs))
+
+
+def write_with_loss(module, inputs, folder, **options):
+    options = {"source": type(module).__name__, "loss": True, "target": None, "output": None, "prediction": None, "weights": None} | options
+    write_network(module, argparse.Namespace(inputs=inputs, out=folder / "net.pt2", **options))
+
+
+def trained_twice(name, folder):
+    """Exports it. Returns what trains it in Python, and how many operators it has, where they are counted."""
+    if name in LOSSES or name in CONTRASTS:
+        return (with_loss if name in LOSSES else with_contrast)(name, folder), 0
+    inputs, settings = ZOO[name]
+    training = Training(make(name, settings), inputs, folder)
+    training.export()
+    return training, training.nodes
 
 
 def compared(name, folder):
     """(what came of it, nodes, seconds of: the export, ddprun, Python)"""
     times = [time.perf_counter()]
-    if name in LOSSES:
-        training = with_loss(name, folder)
-    else:
-        inputs, settings = ZOO[name]
-        training = Training(make(name, settings), inputs, folder)
-        training.export()
+    training, nodes = trained_twice(name, folder)
     training.experiment()
     times.append(time.perf_counter())
     done = subprocess.run([os.environ["DDPRUN"], "net.yaml", "run.dir=run", "trainer.find_unused_parameters=true"], cwd=folder, capture_output=True, text=True)
     times.append(time.perf_counter())
     if done.returncode:
-        return (done.stderr.strip().splitlines() or ["?"])[0], training.nodes, []
+        return (done.stderr.strip().splitlines() or ["?"])[0], nodes, []
     losses = training.in_python()
     times.append(time.perf_counter())
     wrong = unequal(training.module, weights_of(folder / "run"))
     found = [float("nan") if loss is None else loss for loss in losses_of(folder / "run")]
     same = all(a == b or (a != a and b != b) for a, b in zip(found, losses, strict=True))
     state = "equal" if same and not wrong else f"differs: {len(wrong)} tensors ({', '.join(wrong[:2])}), losses {'equal' if same else 'differ'}"
-    return state, training.nodes, [b - a for a, b in zip(times, times[1:])]
+    return state, nodes, [b - a for a, b in zip(times, times[1:])]
 
 
 def row(name, pipe):

@@ -92,10 +92,30 @@ def words(outputs, target):
     return functional.cross_entropy(outputs.flatten(0, 1), target.flatten())
 
 
-def one(outputs):
-    return outputs.sum()
+def nothing():
+    return 1
+
+
+class Pairs(nn.Module):
+    '''A picture and a text, brought to the same place.'''
+
+    def __init__(self):
+        super().__init__()
+        self.picture, self.words = nn.Sequential(nn.Flatten(), nn.Linear(64, 16)), nn.EmbeddingBag(20, 16)
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, image, text):
+        return functional.normalize(self.picture(image)), functional.normalize(self.words(text)), self.scale.exp()
+
+
+def contrast(outputs):
+    scores = outputs[2] * outputs[0] @ outputs[1].T
+    truth = torch.arange(scores.shape[0], device=scores.device)
+    return {"loss": (functional.cross_entropy(scores, truth) + functional.cross_entropy(scores.T, truth)) / 2,
+            "accuracy": (scores.argmax(1) == truth).float().mean()}
 """
 TWO = ["--input", "1x8x8", "--input", "target=:int64:5", "--input", "size="]
+PAIRS = ["--input", "1x8x8", "--input", "text=6:int64:20"]
 WORDS = ["--input", "12:int64:20", "--input", "labels=12:int64:20"]
 
 
@@ -213,19 +233,35 @@ class OwnLoss(ExportTool, CommandTest):
         said = self.ddprun("predict", "run", "--split", "val", "--out", "predicted.csv", code=2).err()
         self.assertIn("net.pt2 gives its loss and no prediction", said)
 
+    def test_a_contrast_of_the_batchs_pairs_has_no_target(self):
+        said = self.export("Pairs", "--loss", "nets.py:contrast", *PAIRS, "--prediction", "0")
+        self.assertIn("it computes its loss with the metrics accuracy; checked against the module", said)
+        self.assertIn("loss is taken for a mean over samples, and that of a batch is not the mean of those of its halves", said)
+        training = self.training("Pairs", PAIRS, "image", loss=lambda outputs, given: self.nets.contrast(outputs)["loss"])
+        self.train(training, "run")
+        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
+        self.assertEqual(unequal(training.module, weights_of(self.folder / "run")), [])
+
+    def test_a_mistake_in_a_losss_file_is_told_with_its_line(self):
+        pathlib.Path("wrong.py").write_text("import torch\n\n\ndef loss(outputs, target):\n    return torch.no_such_loss(outputs, target)\n")
+        said = self.export("TwoTasks", "--loss", "wrong.py:loss", *TWO[:4], code=2)
+        self.assertIn("wrong.py:5: ", said)
+        self.assertIn("no attribute 'no_such_loss'", said)
+
     def test_what_does_not_fit_is_refused_by_name(self):
         target = ["--input", "8", "--input", "target=:int64:5"]
         for words, text in (
             (["Denoiser", "--input", "8"], "forward() gives one number: if it is the loss, say so with --loss"),
             (["NoLoss", "--loss", *target], "forward() gives [3] as loss: expected the loss, one number"),
             (["Denoiser", "--loss", "--input", "8", "--output", "total"], "expected the loss, one number, as loss, or as what --output NAME"),
-            (["TwoTasks", "--loss", "nets.py:one", *TWO], "--loss: expected a function of what the network gives and of the target"),
+            (["TwoTasks", "--loss", "nets.py:nothing", *TWO], "--loss: expected a function of what the network gives and of the target"),
+            (["Pairs", "--loss", "nets.py:contrast", *PAIRS, "--input", "target=:int64:5"], "forward() has no argument target; known: image, text"),
             (["TwoTasks", "--loss", "nets.py:Joint", *TWO[:4]], "nets.py:Joint takes size: --input size=SIZES is missing"),
             (["WithPart", "--loss", "nets.py:Joint", *TWO], "the network has a part `loss` already"),
             (["Words", "--loss", *WORDS, "--target", "truth"], "--target truth: expected one of the --input after the first: labels"),
             (["Words", "--loss", *WORDS, "--prediction", "guess"], "forward() gives logits: there is no guess; --prediction NAME"),
             (["Words", *WORDS, "--target", "labels"], "--target is for a network that computes its loss: --loss is missing"),
-            (["TwoTasks", "--loss", "nets.py:nothing", *TWO], "nets.py: no class or function nothing"),
+            (["TwoTasks", "--loss", "nets.py:none", *TWO], "nets.py: no class or function none"),
         ):
             with self.subTest(words):
                 said = self.export(*words, code=2)

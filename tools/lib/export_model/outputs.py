@@ -76,10 +76,11 @@ class OwnLoss:
         self.module, self.loss, self.options = module, loss, options
         self.original, self.own = module.forward, arguments_of(signature_of(module))
         self.names = []
-        joined = arguments_of(inspect.signature(callable_of(loss))) if loss else {}
-        self.besides = dict(list(joined.items())[1:])  # what the loss takes after what the network gives: the target first
-        if loss and not self.besides:
-            raise UserError("--loss: expected a function of what the network gives and of the target, such as joint(outputs, target)")
+        joined = arguments_of(inspect.signature(callable_of(loss))) if callable(loss) else {}
+        self.besides = dict(list(joined.items())[1:])  # what the loss takes after what the network gives: the target first, if it has one
+        if loss is not None and not joined:
+            raise UserError("--loss: expected a function of what the network gives and of the target, such as joint(outputs, target); one "
+                            "without a target takes what the network gives alone")  # fmt: skip
         if isinstance(loss, torch.nn.Module):
             self.add_part(loss)
         self.replace(self.computed, self.own | self.besides)

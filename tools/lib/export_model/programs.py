@@ -7,6 +7,7 @@ import io
 import logging
 import pathlib
 import re
+import sysconfig
 import warnings
 
 import torch
@@ -91,7 +92,7 @@ def user_line(error, module):
     trace = error.__traceback__
     while trace:
         file = trace.tb_frame.f_code.co_filename
-        if file in files and not is_torch(file):
+        if not is_torch(file) and (file in files or is_ones_own(file)):
             found = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
@@ -110,6 +111,13 @@ def source_file(cls):
 
 def is_torch(file):
     return pathlib.Path(torch.__file__).parent in pathlib.Path(file).parents
+
+
+def is_ones_own(file):
+    """Whether it is neither Python's nor a package's nor of this tool: a function's, such as a loss, which is no module's."""
+    paths = sysconfig.get_paths()
+    others = [*(paths[name] for name in ("stdlib", "purelib", "platlib")), pathlib.Path(__file__).parent]
+    return pathlib.Path(file).is_file() and not any(pathlib.Path(other) in pathlib.Path(file).parents for other in others)
 
 
 def line_of(node):

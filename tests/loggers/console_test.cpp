@@ -45,6 +45,12 @@ TEST(ConsoleText, TimesReadAsPeopleSayThem) {
   EXPECT_EQ(part_time(83), "1:23");
 }
 
+TEST(ConsoleText, NodesMayHaveUnequallyManyWorkers) {
+  EXPECT_EQ(world_text(4, 1), "1 x 4");
+  EXPECT_EQ(world_text(32, 4), "4 x 8");
+  EXPECT_EQ(world_text(3, 2), "3 workers on 2 nodes");
+}
+
 TEST(ConsoleText, AccuracyAndTopKArePercentages) {
   EXPECT_EQ(metric("top5", 0.925), "top5 92.50 %");
   EXPECT_EQ(metric("val/top10", 1), "val/top10 100.00 %");

@@ -150,8 +150,7 @@ class Console final : public ddprun::Logger {
     row("throughput", grouped(static_cast<int64_t>(end.samples_per_second)) + " samples/s");
     if (const auto phases = times_.phases(); !phases.empty()) row("a step", phases);
     if (const auto slowest = times_.slowest(); !slowest.empty()) row("slowest", slowest);
-    row("nodes x workers",
-        std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
+    row("nodes x workers", world_text(end.world_size, std::max<int64_t>(1, end.nodes)));
     row("steps", grouped(end.steps) + " (" + epochs_text(end.epochs) + ", " + counted(end.samples, "sample") + ")");
     if (!end.best.empty()) show_best(end);
     show_tests(end);

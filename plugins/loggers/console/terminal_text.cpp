@@ -41,6 +41,11 @@ std::string counted(int64_t number, const std::string& what) {
   return grouped(number) + " " + what + (number == 1 ? "" : "s");
 }
 
+std::string world_text(int64_t workers, int64_t nodes) {
+  if (workers % nodes == 0) return std::to_string(nodes) + " x " + std::to_string(workers / nodes);
+  return counted(workers, "worker") + " on " + counted(nodes, "node");
+}
+
 std::string epochs_text(double epochs) {
   constexpr double kWhole = 100;  // from here on parts of an epoch are not told
   const auto number = epochs < kWhole ? format("%.3g", epochs) : grouped(std::llround(epochs));

@@ -17,7 +17,8 @@ std::string clock(double seconds);                             // "0:08", "1:02:
 std::string part_time(double seconds);                         // "0.4 s", "1:23"
 std::string metric(const std::string& name, double value);     // "loss 0.0512", "accuracy 98.43 %"
 std::string metric_value(const std::string& name, double value);
-std::string memory(double bytes);  // "1.4 GB"
+std::string memory(double bytes);                        // "1.4 GB"
+std::string world_text(int64_t workers, int64_t nodes);  // "2 x 4", "3 workers on 2 nodes"
 
 int terminal_width();     // columns of standard output; if it is not a terminal, as many as anybody needs
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")

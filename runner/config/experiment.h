@@ -190,6 +190,7 @@ struct TrainerConfig {
   bool deterministic = false;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;  // a loss or gradients that are NaN or infinite
   bool verify_shards = false;
+  double peak_tflops = 0;  // of one device, for MFU; 0: by the GPU's name
 
   // Returns the global batch of a run that starts with this many workers (with strategy dp: GPUs).
   int64_t global_batch_of(int64_t workers) const {

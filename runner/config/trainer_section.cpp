@@ -221,6 +221,11 @@ TrainerConfig read_trainer(Options& options) {
   trainer.verify_shards = options.get<bool>("verify_shards", false,
                                             "check at each epoch's end that the workers' samples cover it "
                                             "exactly once, and that all workers load the same data");
+  trainer.peak_tflops = options.get<double>(
+      "peak_tflops", 0,
+      "TFLOP/s that one device (on the CPU: one worker) can reach in this precision, of which mfu is "
+      "the share; 0: by the GPU's name, if that is known",
+      {0, 1e9});
   if (trainer.shards > 0) refuse_with_shards(options, trainer);
   if (trainer.shards > 0) trainer.deterministic = true;
   return trainer;

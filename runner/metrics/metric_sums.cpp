@@ -279,9 +279,9 @@ NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string&
 
 namespace {
 
-constexpr auto kTaken =
-    std::to_array<std::string_view>({"loss", "time", "attempt", "split", "epoch", "step", "samples", "nonfinite", "lr",
-                                     "samples_per_second", "grad_norm", "loss_scale", "overflows", "skipped_steps"});
+constexpr auto kTaken = std::to_array<std::string_view>(
+    {"loss", "time", "attempt", "split", "epoch", "step", "samples", "nonfinite", "lr", "samples_per_second",
+     "tokens_per_second", "model_flops_per_second", "mfu", "grad_norm", "loss_scale", "overflows", "skipped_steps"});
 constexpr size_t kLongest = 200;
 
 }  // namespace

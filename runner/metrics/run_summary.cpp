@@ -97,6 +97,9 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
                     {"weights", summary.averaged ? "ema" : "model"},
                     {"checkpoint", end.checkpoint},
                     {"best_checkpoint", summary.best_checkpoint}};
+  if (end.tokens_per_second > 0) json["tokens_per_second"] = end.tokens_per_second;
+  if (end.model_flops_per_second > 0) json["model_flops_per_second"] = end.model_flops_per_second;
+  if (end.mfu > 0) json["mfu"] = end.mfu;
   if (end.test_total >= 0) {
     json["test_correct"] = end.test_correct;
     json["test_total"] = end.test_total;
@@ -131,6 +134,9 @@ RunEnd read_run_end(const std::filesystem::path& run_dir) {
           .total_seconds = number_of(json, "total_seconds", 0.0),
           .train_seconds = number_of(json, "train_seconds", 0.0),
           .samples_per_second = number_of(json, "samples_per_second", 0.0),
+          .tokens_per_second = number_of(json, "tokens_per_second", 0.0),
+          .model_flops_per_second = number_of(json, "model_flops_per_second", 0.0),
+          .mfu = number_of(json, "mfu", 0.0),
           .metrics = values_of(json, "metrics"),
           .best = values_of(json, "best"),
           .best_step = number_of<int64_t>(json, "best_step", 0),

@@ -216,9 +216,10 @@ using MetricValues = std::vector<std::pair<std::string, double>>;
 
 // Excludes the columns of a row that were not measured on the model.
 bool is_metric(std::string_view name) {
-  constexpr auto kOthers = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples", "lr",
-                                                            "samples_per_second", "loss_scale", "overflows",
-                                                            "skipped_steps", "train_seconds", "evaluation_seconds"});
+  constexpr auto kOthers =
+      std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples", "lr", "samples_per_second",
+                                       "tokens_per_second", "model_flops_per_second", "mfu", "loss_scale", "overflows",
+                                       "skipped_steps", "train_seconds", "evaluation_seconds"});
   return std::ranges::find(kOthers, name) == kOthers.end() && !name.starts_with("lr_");
 }
 
@@ -246,7 +247,16 @@ class Rows {
     if (const auto attempt = row.integer("attempt"); attempt > attempt_) begin_attempt(attempt, row.integer("step"));
     const auto samples = row.integer("samples");
     const auto speed = row.number("samples_per_second");
-    if (speed > 0 && samples > end_.samples) end_.train_seconds += static_cast<double>(samples - end_.samples) / speed;
+    if (speed > 0 && samples > end_.samples) {
+      const auto seconds = static_cast<double>(samples - end_.samples) / speed;
+      end_.train_seconds += seconds;
+      tokens_ += seconds * row.number("tokens_per_second");
+      flops_ += seconds * row.number("model_flops_per_second");
+    }
+    if (end_.train_seconds > 0) {
+      end_.tokens_per_second = tokens_ / end_.train_seconds;
+      end_.model_flops_per_second = flops_ / end_.train_seconds;
+    }
     end_.steps = row.integer("step");
     end_.samples = samples;
     end_.epochs = row.number("epoch");
@@ -281,6 +291,7 @@ class Rows {
   RunEnd& end_;
   MetricHistory& history_;
   Merit best_;
+  double tokens_ = 0, flops_ = 0;
   int64_t attempt_ = 0;
 };
 

@@ -20,6 +20,7 @@ double per_second(int64_t samples, double seconds) { return static_cast<double>(
 void ProgressLog::start() {
   samples_at_row_ = state_.samples;
   seconds_at_row_ = state_.train_seconds;
+  flops_at_row_ = state_.work.flops;
   in_step_ = false;
   samples_timed_ = samples_at_row_;
   speed_ = 0;
@@ -37,7 +38,8 @@ void ProgressLog::begin_step() {
 }
 
 void ProgressLog::end_training() {
-  state_.train_seconds = train_seconds();
+  const double before = std::exchange(state_.train_seconds, train_seconds());
+  state_.work.possible += work_.possible(state_.train_seconds - before);
   in_step_ = false;
 }
 
@@ -92,10 +94,12 @@ void ProgressLog::log_training() {
   }
   if (context_.experiment.trainer.on_nonfinite != OnNonfinite::kStop)
     values.emplace_back("skipped_steps", static_cast<double>(state.skipped));
-  const double now = train_seconds();
-  speed_ = per_second(state.samples - std::exchange(samples_at_row_, state.samples),
-                      now - std::exchange(seconds_at_row_, now));
-  values.emplace_back("samples_per_second", speed_);
+  const double now = train_seconds(), seconds = now - std::exchange(seconds_at_row_, now);
+  speed_ = per_second(state.samples - std::exchange(samples_at_row_, state.samples), seconds);
+  const TrainWork work{.tokens_per_sample = state.work.tokens_per_sample,
+                       .flops = state.work.flops - std::exchange(flops_at_row_, state.work.flops),
+                       .possible = work_.possible(seconds)};
+  std::ranges::move(work_.speeds(speed_, work, seconds), std::back_inserter(values));
   log_row("train", std::move(values));
 }
 
@@ -104,10 +108,14 @@ void ProgressLog::log_part(double evaluation_seconds) {
   const auto totals = std::exchange(state.part, {});
   const auto samples = state.samples - std::exchange(state.part_samples, state.samples);
   const auto seconds = state.train_seconds - std::exchange(state.part_seconds, state.train_seconds);
+  const auto before = std::exchange(state.part_work, state.work);
+  const TrainWork work{.tokens_per_sample = state.work.tokens_per_sample,
+                       .flops = state.work.flops - before.flops,
+                       .possible = state.work.possible - before.possible};
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
   std::ranges::move(step_.lr().values(), std::back_inserter(values));
-  values.emplace_back("samples_per_second", per_second(samples, seconds));
+  std::ranges::move(work_.speeds(per_second(samples, seconds), work, seconds), std::back_inserter(values));
   values.emplace_back("train_seconds", seconds);
   if (evaluation_seconds > 0) values.emplace_back("evaluation_seconds", evaluation_seconds);
   log_row("epoch", std::move(values));

@@ -10,6 +10,7 @@
 #include "train/context.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
+#include "train/work_meter.h"
 
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ class ProgressLog {
         state_(state),
         step_(step),
         timer_(timer),
+        work_(context, state),
         system_metrics_(context.backend.get()) {}
 
   // Called at the beginning of an attempt: rows count from the state's step on.
@@ -43,6 +45,8 @@ class ProgressLog {
     call();
     end_training();
   }
+
+  WorkMeter& work() { return work_; }  // of the steps that are run
 
   // Adds a step that counts to the sums of the next row.
   void add(const StepOutcome& outcome) { window_.add(outcome.sums()); }
@@ -83,6 +87,7 @@ class ProgressLog {
   TrainState& state_;
   TrainStep& step_;
   StepTimer& timer_;
+  WorkMeter work_;
   SystemMetrics system_metrics_;
   MetricSums window_;                 // since the state's `window` was taken
   PhaseSeconds phases_;               // except those still in the timer
@@ -93,6 +98,7 @@ class ProgressLog {
   bool told_of_nothing_ = false;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps
+  double flops_at_row_ = 0;
   int64_t samples_timed_ = 0;  // of the steps before this one, whose time the state has
   double speed_ = 0;           // samples per second, last shown; 0: no step was timed
 };

@@ -100,6 +100,12 @@ MemoryFormat memory_format_of(const json& word, const std::string& where) {
   throw UserError(where + ": its training state has an unknown memory_format: " + word.get<std::string>());
 }
 
+json to_json_list(const TrainWork& work) { return {work.tokens_per_sample, exact(work.flops), exact(work.possible)}; }
+
+TrainWork train_work(const json& list) {
+  return {.tokens_per_sample = list.at(0), .flops = exact(list.at(1)), .possible = exact(list.at(2))};
+}
+
 constexpr int64_t kFormat = 1;
 
 void require_known_format(const json& state, const std::string& where) {
@@ -121,6 +127,8 @@ std::string TrainState::to_json() const {
              {"window", to_json_list(window)},
              {"row", to_json_list(row)},
              {"part", {{"totals", to_json_list(part)}, {"samples", part_samples}, {"train_seconds", part_seconds}}},
+             {"work", to_json_list(work)},
+             {"part_work", to_json_list(part_work)},
              {"stopper", {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
              {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
              {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
@@ -166,6 +174,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     state.part = metric_totals(part.at("totals"));
     part.at("samples").get_to(state.part_samples);
     part.at("train_seconds").get_to(state.part_seconds);
+    state.work = train_work(from.at("work"));
+    state.part_work = train_work(from.at("part_work"));
     const auto& stopper = from.at("stopper");
     state.stopper = {exact_or_none(stopper.at(0)), stopper.at(1), stopper.at(2)};
     const auto& schedule = from.at("schedule");

@@ -17,6 +17,13 @@
 
 namespace ddprun {
 
+// What a training has done, in tokens and floating-point operations.
+struct TrainWork {
+  int64_t tokens_per_sample = 0;  // 0: its samples are no sequences
+  double flops = 0;               // of forward and backward, all ranks together; 0: not counted
+  double possible = 0;            // what all devices could have done in that time; NaN: not known
+};
+
 struct TrainState {
   int64_t step = 0;                // optimizer steps done
   int64_t evaluated_step = 0;      // the step of the last finished evaluation at the end of an epoch
@@ -27,6 +34,7 @@ struct TrainState {
   std::vector<MetricTotal> part;   // since the last part's end
   int64_t part_samples = 0;        // `samples` and `train_seconds` there
   double part_seconds = 0;
+  TrainWork work, part_work;  // in all, and at the last part's end; of rank 0's counting
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;

@@ -221,6 +221,7 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
   const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
   const auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
   recorder_ = nullptr;
+  flops_ = nullptr;
   lr_.forget();
   scaler_.count();
   StepOutcome outcome(results, context_.device);
@@ -277,9 +278,11 @@ void TrainStep::forward_and_backward(const std::vector<Part>& parts, int64_t ste
     begin_part(part, step, mode);
     auto* const recorder = part.samples > 0 ? recorder_ : nullptr;
     if (recorder) recorder->begin_part(part.batch, part.shard);
-    const auto loss = forward(part, counted, sums);  // in autocast; weighted by its share, scaled
+    auto* const listener = listener_of(part, mode);
+    const auto loss = forward(part, listener, counted, sums);  // in autocast; weighted by its share, scaled
     timer_.begin(StepPhase::kBackward);
-    const Listening listening(recorder);
+    if (flops_) flops_->begin_backward();
+    const Listening listening(listener);
     if (part.last && !mode.alone) {
       reducer_->backward(loss, [this] { timer_.begin(StepPhase::kWait); });
     } else {
@@ -333,14 +336,23 @@ std::vector<TrainStep::Part> TrainStep::micro_batches(const TrainBatch& batch) c
   return parts;
 }
 
+// Returns who hears the part's operators; null: nobody, or he who hears those of the step.
+OperatorListener* TrainStep::listener_of(const Part& part, const StepMode& mode) {
+  if (part.samples == 0) return nullptr;
+  if (recorder_) return recorder_;
+  if (!flops_ || mode.log) return nullptr;
+  flops_->begin_forward(part.samples);
+  return flops_;
+}
+
 // Returns the loss for backward: weighted and scaled.
-at::Tensor TrainStep::forward(const Part& part, CountedMean& counted, MetricSums& sums) {
+at::Tensor TrainStep::forward(const Part& part, OperatorListener* listener, CountedMean& counted, MetricSums& sums) {
   const auto batch = context_.precision.converted(part.batch);
   if (statistics_) statistics_->counts = part.samples > 0;
   Step step;
   {
     const auto autocast = context_.precision.autocast();
-    const Listening listening(part.samples > 0 ? recorder_ : nullptr);
+    const Listening listening(listener);
     step = parallel_->step(batch, context_.objective);
   }
   require_loss(step.loss);
@@ -450,7 +462,7 @@ at::Tensor TrainStep::backward_alone(const Batch& batch) {
   MetricSums unused;
   CountedMean counted(context_.communicator, {.alone = true});
   parallel_->refresh();
-  const auto loss = forward({.batch = batch, .samples = batch.size()}, counted, unused);
+  const auto loss = forward({.batch = batch, .samples = batch.size()}, nullptr, counted, unused);
   loss.backward();
   parallel_->collect_gradients();
   return loss.detach();

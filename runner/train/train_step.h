@@ -16,9 +16,11 @@
 #include "train/counted_mean.h"
 #include "train/cuda_graphs.h"
 #include "train/ema.h"
+#include "train/flop_count.h"
 #include "train/grad_scaler.h"
 #include "train/gradients.h"
 #include "train/lr_policy.h"
+#include "train/operator_listener.h"
 #include "train/optimizer_share.h"
 #include "train/step_recorder.h"
 
@@ -75,6 +77,9 @@ class TrainStep {
 
   // Has the next run(), a watched one, recorded; `recorder` outlives it.
   void record(StepRecorder& recorder) { recorder_ = &recorder; }
+
+  // Has the operations of the next run() counted, if nothing else listens to it; `count` outlives it.
+  void count(FlopCount& count) { flops_ = &count; }
 
   // Shows the gradients of the next run(), a watched one, averaged over the ranks and before clipping. Called on all
   // ranks alike; `to` may be null.
@@ -135,7 +140,8 @@ class TrainStep {
   void forward_and_backward(const std::vector<Part>& parts, int64_t step, const StepMode& mode, CountedMean& counted,
                             MetricSums& sums);
   void begin_part(const Part& part, int64_t step, const StepMode& mode);
-  at::Tensor forward(const Part& part, CountedMean& counted, MetricSums& sums);
+  OperatorListener* listener_of(const Part& part, const StepMode& mode);
+  at::Tensor forward(const Part& part, OperatorListener* listener, CountedMean& counted, MetricSums& sums);
   at::Tensor backward_alone(const Batch& batch);
   void tell_of_unused();
   std::vector<NamedParameter> leave_others_gradients();
@@ -171,6 +177,7 @@ class TrainStep {
   bool shows_ = false;
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
   StepRecorder* recorder_ = nullptr;                                  // of the step under way; null: it is not recorded
+  FlopCount* flops_ = nullptr;                                        // of the step under way; null: it is not counted
   std::optional<StepOutcome> last_;                                   // of the previous step, until it is counted
   int64_t skipped_ = 0;
   int64_t micro_batch_ = 0;

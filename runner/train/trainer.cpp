@@ -199,6 +199,7 @@ void Trainer::choose_micro_batch() {
 // Freezes and unfreezes for the step after this many.
 void Trainer::enter_phase(int64_t step) {
   if (!freezing_.enter(step)) return;
+  log_.work().forget();
   step_.take_parameters();
   warmed_up_ = false;
 }
@@ -284,11 +285,12 @@ void Trainer::train_step() try {
       recorder_.begin(state_.step + 1, batch);
       step_.record(recorder_);
     }
+    log_.work().before_run(batch, step_);
     auto outcome = step_.run(batch, state_.step, watched);
     if (recorded) recorder_.end();
     if (!callbacks_.empty()) loss = outcome.mean_loss();
     nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, std::move(outcome)});
-    state_.samples += batch.global_samples;
+    log_.work().add(batch.global_samples);
   }
   timer_.begin(StepPhase::kOther);
 
@@ -594,6 +596,9 @@ void Trainer::on_activity(Activity activity) const {
 }
 
 RunEnd Trainer::end() const {
+  const auto& work = state_.work;
+  const auto seconds = std::max(state_.train_seconds, 1e-9);
+  const auto samples_per_second = static_cast<double>(state_.samples) / seconds;
   const auto& world = context_.communicator.world();
   const auto untested = test_error_.empty() ? "" : "; the test failed: " + test_error_;
   return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
@@ -605,7 +610,10 @@ RunEnd Trainer::end() const {
           .samples = state_.samples,
           .total_seconds = run_clock_.seconds(),
           .train_seconds = state_.train_seconds,
-          .samples_per_second = static_cast<double>(state_.samples) / std::max(state_.train_seconds, 1e-9),
+          .samples_per_second = samples_per_second,
+          .tokens_per_second = samples_per_second * static_cast<double>(work.tokens_per_sample),
+          .model_flops_per_second = work.flops / seconds,
+          .mfu = work.possible > 0 ? work.flops / work.possible : 0,
           .metrics = state_.last_metrics,
           .best = state_.best_metrics,
           .best_step = state_.best_step,

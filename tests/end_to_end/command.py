@@ -37,7 +37,8 @@ SMALL = [
     "launch.device=cpu",
     "~early_stopping",
 ]
-VOLATILE = ("time", "attempt", "samples_per_second", "train_seconds", "evaluation_seconds")  # what differs between two runs that are the same
+VOLATILE = ("time", "attempt", "samples_per_second", "tokens_per_second", "model_flops_per_second", "mfu", "train_seconds",
+            "evaluation_seconds")  # what differs between two runs that are the same
 
 
 class Running:

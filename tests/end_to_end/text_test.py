@@ -47,6 +47,35 @@ class Text(CommandTest):
             self.assertEqual(score[row["guess"]], max(score.values()))
             self.assertIn(row["truth"], score)
 
+    def test_tokens_and_utilisation_are_those_of_the_model_whatever_the_workers(self):
+        context, width, layers = 16, 32, 2
+        for name, words in {"one": ["launch.workers=1"], "two": ["launch.workers=2"],
+                            "shards": ["launch.workers=2", "trainer.shards=4"],
+                            "again": ["launch.workers=1", "trainer.recompute=all"],
+                            "small": ["launch.workers=1", "trainer.micro_batch=8"]}.items():
+            with self.subTest(name):
+                out = self.ddprun(*SMALL, *words, "trainer.peak_tflops=0.5", f"run.dir={name}").out()
+                end, workers = summary(self.folder / name), int(words[0][-1])
+                symbols = json.loads((self.folder / name / "data.json").read_text())["classes"]
+                numbers = 12 * layers * width**2 + symbols * width  # those of its matrices: 6N + 12LHQT for each token
+                per_token = 6 * numbers + 12 * layers * width * context
+                self.assertAlmostEqual(end["tokens_per_second"] / end["samples_per_second"], context, places=6)
+                self.assertAlmostEqual(end["model_flops_per_second"] / end["tokens_per_second"] / per_token, 1, places=6)
+                self.assertAlmostEqual(end["mfu"] / (end["model_flops_per_second"] / (0.5e12 * workers)), 1, places=6)
+                self.assertRegex(out, r"throughput +[\d,]+ tokens/s, [\d,]+ samples/s\n")
+                self.assertRegex(out, r"model FLOP/s +[\d.]+ GFLOP/s.*; MFU [\d.]+ %\n")
+                for row in all_rows(self.folder / name):
+                    self.assertEqual("mfu" in row, row["split"] in ("train", "epoch"), row)
+                    if "mfu" in row:
+                        self.assertAlmostEqual(row["tokens_per_second"] / row["samples_per_second"], context, places=6)
+                        self.assertAlmostEqual(row["mfu"] * 0.5e12 * workers / row["model_flops_per_second"], 1, places=6)
+
+    def test_without_a_peak_there_is_no_utilisation(self):
+        out = self.ddprun(*SMALL, "launch.workers=1", "trainer.max_steps=3", "run.dir=run").out()
+        self.assertGreater(summary(self.folder / "run")["model_flops_per_second"], 0)
+        self.assertNotIn("mfu", summary(self.folder / "run"))
+        self.assertNotIn("MFU", out)
+
     def test_a_killed_run_goes_on_as_if_it_had_not_been(self):
         words = [*SMALL, "launch.workers=2", "checkpoint.every=10st", "model.dropout=0.1"]
         self.ddprun(*words, "run.dir=whole")

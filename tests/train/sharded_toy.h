@@ -53,7 +53,8 @@ inline ToyRun sharded(const TempFolder& folder, int64_t shards) {
 
 // All rows but their times, with their numbers' bits.
 inline std::vector<std::string> texts_of(const std::vector<MetricRow>& rows) {
-  constexpr std::array<std::string_view, 3> kTimes{"samples_per_second", "train_seconds", "evaluation_seconds"};
+  constexpr std::array<std::string_view, 4> kTimes{"samples_per_second", "model_flops_per_second", "train_seconds",
+                                                   "evaluation_seconds"};
   std::vector<std::string> texts;
   for (const auto& row : rows) {
     auto text = row.split + " " + std::to_string(row.step) + " " + std::to_string(row.samples);

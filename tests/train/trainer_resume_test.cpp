@@ -31,7 +31,7 @@ std::vector<std::string> numbers(const std::vector<MetricRow>& rows, int64_t aft
     if (row.step <= after) continue;
     std::string text = row.split + " " + std::to_string(row.step);
     for (const auto& [name, value] : row.values) {
-      const bool is_time = name == "samples_per_second" || name.ends_with("_seconds");
+      const bool is_time = name.ends_with("_per_second") || name.ends_with("_seconds");
       if (!is_time) text += " " + name + "=" + std::to_string(std::bit_cast<uint64_t>(value));
     }
     texts.push_back(text);

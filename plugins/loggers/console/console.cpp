@@ -32,7 +32,8 @@ constexpr size_t kMostLayers = 24;
 
 // True for the rows that people compare; the others are in the table or the bar.
 bool is_result(const std::string& name) {
-  return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second" &&  // lr_1: a group's
+  return name != "lr" && !name.starts_with("lr_") && !name.ends_with("_per_second") &&
+         name != "mfu" &&  // lr_1: a group's
          name != "train_seconds" && name != "evaluation_seconds";
 }
 
@@ -127,8 +128,8 @@ class Console final : public ddprun::Logger {
     std::string detail;
     if (progress.samples_per_second > 0) {
       const auto left = static_cast<double>((run_.max_steps - progress.step) * run_.global_batch);
-      detail = clock(left / progress.samples_per_second) + " left  " +
-               grouped(static_cast<int64_t>(progress.samples_per_second)) + "/s  " + join(train_);
+      detail = clock(left / progress.samples_per_second) + " left  " + speed_text(progress.samples_per_second) + "  " +
+               join(train_);
       if (const auto rate = find(train_, "lr")) detail += "  " + metric("lr", *rate);
       if (gpu_memory_) detail += "  " + memory(*gpu_memory_);
     }
@@ -147,7 +148,8 @@ class Console final : public ddprun::Logger {
     print(painted("Training Summary", Colour::kStrong));
     row("status", status_text(end.status) + ": " + shown(end.stop_reason));
     row("total time", duration(end.total_seconds) + ", of it " + duration(end.train_seconds) + " in training steps");
-    row("throughput", grouped(static_cast<int64_t>(end.samples_per_second)) + " samples/s");
+    row("throughput", throughput_text(end));
+    if (end.model_flops_per_second > 0) row("model FLOP/s", work_text(end));
     if (const auto phases = times_.phases(); !phases.empty()) row("a step", phases);
     if (const auto slowest = times_.slowest(); !slowest.empty()) row("slowest", slowest);
     row("nodes x workers", world_text(end.world_size, std::max<int64_t>(1, end.nodes)));
@@ -225,6 +227,29 @@ class Console final : public ddprun::Logger {
     print("");
   }
 
+  // Returns "1,234/s", of samples, or "5,678 tokens/s" where the last row has them.
+  std::string speed_text(double samples_per_second) const {
+    const auto tokens = find(train_, "tokens_per_second");
+    if (tokens) return grouped(static_cast<int64_t>(*tokens)) + " tokens/s";
+    return grouped(static_cast<int64_t>(samples_per_second)) + "/s";
+  }
+
+  static std::string throughput_text(const ddprun::RunEnd& end) {
+    const auto samples = grouped(static_cast<int64_t>(end.samples_per_second)) + " samples/s";
+    if (end.tokens_per_second == 0) return samples;
+    return grouped(static_cast<int64_t>(end.tokens_per_second)) + " tokens/s, " + samples;
+  }
+
+  // Returns "812 TFLOP/s, 203 TFLOP/s on each of 4 devices; MFU 41.2 %".
+  std::string work_text(const ddprun::RunEnd& end) const {
+    auto text = operations(end.model_flops_per_second);
+    if (end.world_size > 1)
+      text += ", " + operations(end.model_flops_per_second / static_cast<double>(end.world_size)) + " on each of " +
+              std::to_string(end.world_size) + " workers";
+    if (end.mfu > 0) return text + "; MFU " + share_text(end.mfu);
+    return text + (run_.device == "cpu" ? "" : "; for MFU, trainer.peak_tflops says what this GPU can reach");
+  }
+
   // Returns "epoch 3: ", or "step 150: " within an epoch; a note precedes the colon.
   std::string place_text(int64_t step, const std::string& note = "") const {
     if (step == 0) return "";
@@ -285,7 +310,9 @@ class Console final : public ddprun::Logger {
     add("", shown(part.values));
     add("val ", evaluation);
     if (const auto rate = find(part.values, "lr")) cells.emplace_back("lr", in_column(metric_value("lr", *rate)));
-    if (const auto speed = find(part.values, "samples_per_second"))
+    if (const auto tokens = find(part.values, "tokens_per_second"))
+      cells.emplace_back("tokens/s", grouped(static_cast<int64_t>(*tokens)));
+    else if (const auto speed = find(part.values, "samples_per_second"))
       cells.emplace_back("samples/s", grouped(static_cast<int64_t>(*speed)));
     if (const auto time = find(part.values, "evaluation_seconds")) cells.emplace_back("val time", part_time(*time));
     if (const auto time = find(part.values, "train_seconds")) cells.emplace_back("time", part_time(*time));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -78,6 +79,15 @@ std::string metric_value(const std::string& name, double value) {
 std::string memory(double bytes) {
   return bytes < 1e9 ? format("%.0f MB", bytes / 1e6) : format("%.1f GB", bytes / 1e9);
 }
+
+std::string operations(double a_second) {
+  constexpr std::array kUnits{"", "k", "M", "G", "T", "P", "E"};
+  size_t unit = 0;
+  for (; a_second >= 1000 && unit + 1 < kUnits.size(); ++unit) a_second /= 1000;
+  return format(a_second >= 100 ? "%.0f %sFLOP/s" : "%.3g %sFLOP/s", a_second, kUnits[unit]);
+}
+
+std::string share_text(double share) { return format("%.3g %%", 100 * share); }
 
 int terminal_width() {
   winsize size{};

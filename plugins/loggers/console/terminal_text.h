@@ -19,6 +19,8 @@ std::string metric(const std::string& name, double value);     // "loss 0.0512",
 std::string metric_value(const std::string& name, double value);
 std::string memory(double bytes);                        // "1.4 GB"
 std::string world_text(int64_t workers, int64_t nodes);  // "2 x 4", "3 workers on 2 nodes"
+std::string operations(double a_second);                 // "1.4 TFLOP/s"
+std::string share_text(double share);                    // "41.2 %"
 
 int terminal_width();     // columns of standard output; if it is not a terminal, as many as anybody needs
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")

@@ -21,6 +21,8 @@ constexpr auto kCharts = std::to_array<Chart>({
     {"Results", "accuracy", "^(train|val|test)/accuracy$"},
     {"Results", "learning rate", "^train/lr$"},
     {"Speed", "samples per second", "^train/samples_per_second$"},
+    {"Speed", "tokens per second", "^train/tokens_per_second$"},
+    {"Speed", "model FLOP utilisation (MFU)", "^train/mfu$"},
     {"Speed", "phases of a step, seconds",
      "^system/(data|forward|backward|wait|optimizer|graph|logging|other)_seconds$"},
     {"Ranks", "forward, seconds", "^ranks/forward_seconds/"},

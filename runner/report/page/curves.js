@@ -9,9 +9,11 @@ const kShared = {  // charts of the split "system" with several metrics in each,
   memory: {title: 'Memory of a rank', lines: {rss_bytes: 'process', gpu_memory_bytes: 'GPU'}},
   load: {title: 'Load', lines: {cpu_percent: 'CPU of a worker', gpu_percent: 'GPU'}},
 };
-const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s', grad_norm: 'Gradient norm',
+const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s', tokens_per_second: 'Throughput, tokens/s',
+  model_flops_per_second: 'Model FLOP/s', mfu: 'Model FLOP utilisation (MFU)', grad_norm: 'Gradient norm',
   slowest_rank_seconds: 'Own work of the slowest rank'};
-const kFirst = ['loss', 'accuracy'], kLast = ['lr', 'grad_norm', 'samples_per_second'];
+const kFirst = ['loss', 'accuracy'], 
+  kLast = ['lr', 'grad_norm', 'tokens_per_second', 'samples_per_second', 'model_flops_per_second', 'mfu'];
 const kSplits = ['train', 'val', 'test'];
 const kMostApart = 3;  // metrics whose names begin alike and that have charts of their own: more are those of classes
 const kFewPoints = 20;  // a shorter curve is not smoothed: each of its points was measured with care
@@ -20,7 +22,8 @@ function formatOf(name) {
   if (name.endsWith('_seconds')) return duration;
   if (name.endsWith('_bytes')) return bytes;
   if (isShare(name)) return percent;
-  if (name === 'samples_per_second') return speedText;
+  if (name === 'model_flops_per_second') return operations;
+  if (name.endsWith('_per_second')) return speedText;
   if (name.endsWith('_percent')) return (value) => `${plain(value)} %`;
   return plain;
 }

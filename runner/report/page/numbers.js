@@ -33,7 +33,15 @@ function bytes(value) {
 
 // True for what is shown in percent.
 function isShare(name) {
-  return /(accuracy|(^|\/)top\d+)$/.test(name);
+  return /(accuracy|(^|\/)(top\d+|mfu))$/.test(name);
+}
+
+// Returns "1.4 TFLOP/s".
+function operations(number) {
+  const units = ['', 'k', 'M', 'G', 'T', 'P', 'E'];
+  let unit = 0;
+  for (; number >= 1000 && unit + 1 < units.length; ++unit) number /= 1000;
+  return Number.isFinite(number) ? `${number.toPrecision(3)} ${units[unit]}FLOP/s` : '-';
 }
 
 function percent(fraction) {

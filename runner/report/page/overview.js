@@ -105,12 +105,14 @@ function tile(name, [value, note]) {
 
 function tiles(run) {
   const rate = numberOf(run, 'samples_per_second'), train = numberOf(run, 'train_seconds');
+  const tokens = numberOf(run, 'tokens_per_second'), mfu = numberOf(run, 'mfu');
   const epochs = shortNumber(run.epochs);
   const facts = [
     ['Best', bestText(run)],
     ...testTiles(run),
     ['Duration', run.seconds > 0 && [duration(run.seconds), train ? `${duration(train)} in steps` : '']],
-    ['Throughput', rate && [speedText(rate), 'samples/s']],
+    ['Throughput', tokens ? [speedText(tokens), 'tokens/s'] : rate && [speedText(rate), 'samples/s']],
+    ['MFU', mfu && [percent(mfu), operations(numberOf(run, 'model_flops_per_second'))]],
     ['Steps', run.steps > 0 && [whole(run.steps), epochs > 0 ? `${epochs} ${epochs === 1 ? 'epoch' : 'epochs'}` : '']],
     ['Workers', workersText(run)],
   ];

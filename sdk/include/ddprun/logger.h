@@ -153,6 +153,9 @@ struct RunEnd {
   double total_seconds = 0;  // of all commands, each from its start
   double train_seconds = 0;  // inside training steps, of all commands
   double samples_per_second = 0;
+  double tokens_per_second = 0;                         // places of the targets; 0: they are no sequences
+  double model_flops_per_second = 0;                    // of forward and backward, all devices together; 0: not counted
+  double mfu = 0;                                       // that in relation to what the devices could do; 0: not known
   std::vector<std::pair<std::string, double>> metrics;  // the last of each: "val/accuracy"
   std::vector<std::pair<std::string, double>> best;  // the evaluation with the best monitored metric, that metric first
   int64_t best_step = 0;                             // step of that evaluation

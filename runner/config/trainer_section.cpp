@@ -125,7 +125,8 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
                                  "memory format of images and filters; auto: as suits the device and precision");
   trainer.fused_layers = options.get<bool>(
       "fused_layers", trainer.fused_layers,
-      "BatchNorm with ReLU or pooling, and dropout, in one pass where it pays; false: use LibTorch's operations");
+      "BatchNorm with ReLU or pooling, and dropout, in one pass where it pays, cross-entropy of many classes in parts; "
+      "false: use LibTorch's operations");
   trainer.cuda_graph = choose(options, "cuda_graph", trainer.cuda_graph,
                               "capture a GPU's steps once and replay them; auto: if they can be captured");
   trainer.clip_norm =

@@ -48,8 +48,9 @@ class ClassWeights {
       options.reject("class_weights", "are all 0, so that the loss is always 0; expected one above 0 at least");
   }
 
+  bool are_equal() const { return weights_.empty(); }
+
   at::Tensor as(const at::Tensor& prediction) const {
-    if (weights_.empty()) return {};
     if (static_cast<int64_t>(weights_.size()) != prediction.size(1)) {
       throw PluginMistake({"objective.class_weights", std::to_string(weights_.size()) +
                                                           " weights, but the model predicts " +
@@ -97,7 +98,7 @@ class ClassObjective : public Objective {
                         "H, W] and [B, H, W], or of voxels [B, C, D, H, W] and [B, D, H, W]",
                         predicted, targets);
     }
-    return mean_loss(widened(prediction), target, of_parts ? counted(target) : at::Tensor());
+    return mean_loss(prediction, target, of_parts ? counted(target) : at::Tensor());
   }
 
   at::Tensor counted(const at::Tensor& target) const final { return count_classes(target); }
@@ -122,9 +123,12 @@ class ClassObjective : public Objective {
   NamedValues summary(const std::vector<MetricCounts>& totals) const final { return measures_.summary(totals); }
 
  protected:
-  // Returns the sum or the mean over the targets that are not kIgnoredClass; `weights` may be undefined.
-  virtual at::Tensor reduced_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& weights,
-                                  at::Reduction::Reduction reduction) const = 0;
+  // Returns the sum over the targets that are not kIgnoredClass; the prediction is widened.
+  virtual at::Tensor weighted_sum(const at::Tensor& prediction, const at::Tensor& target,
+                                  const at::Tensor& weights) const = 0;
+
+  // Returns the mean over them, of the prediction as the model returned it.
+  virtual at::Tensor mean(const at::Tensor& prediction, const at::Tensor& target) const = 0;
 
   // Returns whether a target may have a share of each class, [B, C] float, as mixup makes it.
   virtual bool takes_shares() const { return false; }
@@ -132,12 +136,10 @@ class ClassObjective : public Objective {
  private:
   // Without weights it is LibTorch's own mean, equal to PyTorch's in every bit. `count` is undefined if all count.
   at::Tensor mean_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& count) const {
-    const auto weights = weights_.as(prediction);
-    if (weights.defined()) {
-      const auto sum = reduced_loss(prediction, target, weights, at::Reduction::Sum);
-      return count.defined() ? sum / count.clamp_min(1) : sum / static_cast<double>(target.size(0));
-    }
-    return reduced_loss(prediction, target, weights, at::Reduction::Mean);
+    if (weights_.are_equal()) return mean(prediction, target);
+    const auto values = widened(prediction);
+    const auto sum = weighted_sum(values, target, weights_.as(values));
+    return count.defined() ? sum / count.clamp_min(1) : sum / static_cast<double>(target.size(0));
   }
 
   static bool are_shares(const at::Tensor& prediction, const at::Tensor& target) {
@@ -164,10 +166,21 @@ class CrossEntropy final : public ClassObjective {
   at::Tensor scores(const at::Tensor& prediction) const override { return at::softmax(widened(prediction), 1); }
 
  private:
-  at::Tensor reduced_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& weights,
-                          at::Reduction::Reduction reduction) const override {
-    const auto shares = target.is_floating_point() ? target.to(prediction.scalar_type()) : target;
-    return at::cross_entropy_loss(prediction, shares, weights, reduction, kIgnoredClass, label_smoothing_);
+  at::Tensor weighted_sum(const at::Tensor& prediction, const at::Tensor& target,
+                          const at::Tensor& weights) const override {
+    return at::cross_entropy_loss(prediction, as_shares(target, prediction), weights, at::Reduction::Sum, kIgnoredClass,
+                                  label_smoothing_);
+  }
+
+  at::Tensor mean(const at::Tensor& prediction, const at::Tensor& target) const override {
+    if (!target.is_floating_point()) return cross_entropy(prediction, target, label_smoothing_);
+    const auto values = widened(prediction);
+    return at::cross_entropy_loss(values, as_shares(target, values), {}, at::Reduction::Mean, kIgnoredClass,
+                                  label_smoothing_);
+  }
+
+  static at::Tensor as_shares(const at::Tensor& target, const at::Tensor& prediction) {
+    return target.is_floating_point() ? target.to(prediction.scalar_type()) : target;
   }
 
   bool takes_shares() const override { return true; }
@@ -182,9 +195,13 @@ class NegativeLogLikelihood final : public ClassObjective {
   at::Tensor scores(const at::Tensor& prediction) const override { return at::exp(widened(prediction)); }
 
  private:
-  at::Tensor reduced_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& weights,
-                          at::Reduction::Reduction reduction) const override {
-    return at::nll_loss_nd(prediction, target, weights, reduction, kIgnoredClass);
+  at::Tensor weighted_sum(const at::Tensor& prediction, const at::Tensor& target,
+                          const at::Tensor& weights) const override {
+    return at::nll_loss_nd(prediction, target, weights, at::Reduction::Sum, kIgnoredClass);
+  }
+
+  at::Tensor mean(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return at::nll_loss_nd(widened(prediction), target, {}, at::Reduction::Mean, kIgnoredClass);
   }
 };
 

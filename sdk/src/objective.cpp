@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "chunked_cross_entropy.h"
+
+#include <ddprun/fused_layers.h>
 #include <ddprun/objective.h>
 
 #include <ATen/ATen.h>
@@ -62,8 +65,12 @@ at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& target) {
   return kernel.call(scores, target);
 }
 
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
-  return at::cross_entropy_loss(logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat), target);
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target, double label_smoothing) {
+  const bool are_rows =
+      logits.dim() == 2 && target.dim() == 1 && target.scalar_type() == at::kLong && logits.size(0) == target.size(0);
+  if (are_rows && are_many(logits) && fused_layers()) return chunked_cross_entropy(logits, target, label_smoothing);
+  return at::cross_entropy_loss(logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat), target, {},
+                                at::Reduction::Mean, kIgnoredClass, label_smoothing);
 }
 
 Objective::~Objective() = default;

@@ -10,6 +10,7 @@
 #include "train/operator_log.h"
 
 #include <ddprun/error.h>
+#include <ddprun/fused_layers.h>
 #include <ddprun/testing/objective.h>
 
 #include <gmock/gmock.h>
@@ -179,6 +180,41 @@ TEST(Objective, LabelSmoothingIsPytorchsInEveryBit) {
   EXPECT_TRUE(at::equal(made->loss(prediction, target), expected));
   const auto gradient = [&](const at::Tensor& loss) { return torch::autograd::grad({loss}, {prediction}).front(); };
   EXPECT_TRUE(at::equal(gradient(made->loss(prediction, target)), gradient(expected)));
+}
+
+// 17 million of them: what is made in parts has the bits of LibTorch's operations, which fused layers off chooses.
+TEST(Objective, ManyLogitsHaveTheSameBitsInParts) {
+  torch::manual_seed(3);
+  const auto values = torch::randn({340, 50257});
+  auto some = torch::randint(50257, {340}, at::kLong);
+  some.index_put_({torch::indexing::Slice(0, 340, 7)}, kIgnoredClass);
+  const auto none = torch::full({340}, kIgnoredClass, at::kLong);
+  for (const auto* smoothing : {"0", "0.1"}) {
+    const auto made = objective("cross_entropy", with("label_smoothing", Value::scalar(smoothing)));
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      for (const auto& target : {some, none}) {
+        const auto loss_and_gradient = [&](bool in_parts) {
+          const FusedLayersScope fused(in_parts);
+          const auto logits = values.to(type).requires_grad_();
+          const auto loss = made->loss(logits, target);
+          return std::vector{loss.detach(), torch::autograd::grad({loss * 3}, {logits}).front()};
+        };
+        const auto parts = loss_and_gradient(true), whole = loss_and_gradient(false);
+        EXPECT_EQ(parts[1].scalar_type(), type);
+        EXPECT_EQ(parts[0].isnan().item<bool>(), target.equal(none));
+        for (size_t i : {0, 1})
+          EXPECT_TRUE(at::equal(at::nan_to_num(parts[i], 7), at::nan_to_num(whole[i], 7))) << type << smoothing << i;
+      }
+    }
+  }
+}
+
+TEST(Objective, ManyLogitsRefuseATargetThatIsNoClass) {
+  const auto loss = [](const at::Tensor& target) {
+    objective("cross_entropy")->loss(torch::zeros({340, 50257}), target);
+  };
+  EXPECT_THAT([&] { loss(torch::full({340}, 50257, at::kLong)); },
+              ::testing::ThrowsMessage<std::exception>(HasSubstr("Target 50257 is out of bounds")));
 }
 
 TEST(Objective, OfClassesKeepsThePromisesOfThoseThatIgnoreSome) {

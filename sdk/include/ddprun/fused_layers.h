@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-// BatchNorm::relu() and pool_relu(), max_pool_relu() and dropout() ask this in each forward. The default is true; if
-// false, they call LibTorch's operations one after the other. The setting is the calling thread's.
+// BatchNorm::relu() and pool_relu(), max_pool_relu(), dropout() and cross_entropy() ask this in each forward. The
+// default is true; if false, they call LibTorch's operations one after the other. The setting is the calling thread's.
 DDPRUN_API bool fused_layers();
 
 // Sets it on this thread for a scope. The runner does, from trainer.fused_layers, in each thread that calls a model.

@@ -41,8 +41,11 @@ DDPRUN_API at::Tensor count_classes(const at::Tensor& target);
 DDPRUN_API at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& target);
 
 // Returns the mean cross-entropy of the targets that are not kIgnoredClass, a scalar of float32 at least; NaN if there
-// are none, with a gradient of 0. Takes [N, C] logits and [N] int64 classes, or [B, C, ...] and [B, ...].
-DDPRUN_API at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target);
+// are none, with a gradient of 0. Takes [N, C] logits and [N] int64 classes, or [B, C, ...] and [B, ...]. A share of
+// each target, `label_smoothing`, is spread over all classes. Of [N, C] logits that are many, 16 million, it keeps
+// nothing else for backward, which makes log-probabilities again, some rows at a time: the bits are those of LibTorch's
+// operations, which it calls if fused_layers() is false.
+DDPRUN_API at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target, double label_smoothing = 0);
 
 class DDPRUN_API Objective {
  public:

@@ -20,17 +20,7 @@ std::string counted(int64_t count, const std::string& unit) {
   return log::text(grouped(count), " ", unit, count == 1 ? "" : "s");
 }
 
-}  // namespace
-
-DataAccount account_of(const Dataset& dataset) {
-  return in_plugin({"dataset", "account"}, [&] {
-    auto account = dataset.account();
-    std::erase_if(account.left_alone, [](const LeftAlone& left) { return left.count == 0; });
-    return account;
-  });
-}
-
-std::string account_text(const DataAccount& account) {
+std::string use_text(const DataAccount& account) {
   const auto left = left_alone(account), all = account.used + left;
   if (all == 0) return "";
   if (left == 0)
@@ -43,6 +33,22 @@ std::string account_text(const DataAccount& account) {
     text += log::text(between, grouped(one.count), " ", one.reason);
     if (!one.examples.empty()) text += (one.count > 1 ? " (such as " : " (") + one.examples.front() + ")";
   }
+  return text;
+}
+
+}  // namespace
+
+DataAccount account_of(const Dataset& dataset) {
+  return in_plugin({"dataset", "account"}, [&] {
+    auto account = dataset.account();
+    std::erase_if(account.left_alone, [](const LeftAlone& left) { return left.count == 0; });
+    return account;
+  });
+}
+
+std::string account_text(const DataAccount& account) {
+  auto text = use_text(account);
+  for (const auto& note : account.notes) text += (text.empty() ? "" : "; ") + note;
   return log::shown(text);
 }
 
@@ -50,11 +56,8 @@ nlohmann::ordered_json account_json(const DataAccount& account) {
   auto left = nlohmann::ordered_json::array();
   for (const auto& one : account.left_alone)
     left.push_back({{"reason", one.reason}, {"count", one.count}, {"examples", one.examples}});
-  return {{"text", account_text(account)},
-          {"unit", account.unit},
-          {"used", account.used},
-          {"left_alone", std::move(left)},
-          {"digest", account.digest}};
+  return {{"text", account_text(account)}, {"unit", account.unit},   {"used", account.used},
+          {"left_alone", std::move(left)}, {"notes", account.notes}, {"digest", account.digest}};
 }
 
 }  // namespace ddprun

@@ -61,12 +61,25 @@ bool lends_images(const Dataset& dataset) {
   return lends(Split::kTrain) || lends(Split::kVal) || lends(Split::kTest);
 }
 
+// Throws PluginMistake where the input is not to be read without a mask and the model never sees one. A model with a
+// predict() of its own knows itself what it takes.
+void require_mask(const DataSpec& spec, const Experiment& experiment, const Model& model) {
+  if (spec.masks.empty() || !model.has_default_predict()) return;
+  std::string names;
+  for (const auto& name : spec.masks) names += (names.empty() ? "" : " or ") + name;
+  throw PluginMistake({"model", experiment.model.plugin + " takes its input alone, and this dataset (" +
+                                    experiment.dataset.plugin + ") needs one that takes " + names +
+                                    " of the batch's extras, too, as the model transformer does"});
+}
+
 }  // namespace
 
 void require_something_to_learn(const Experiment& experiment, const Dataset& dataset, const Model& model) {
-  require_different_names(spec_of(dataset).class_names);
+  const auto spec = spec_of(dataset);
+  require_different_names(spec.class_names);
+  require_mask(spec, experiment, model);
   if (!model.has_default_step() || !is_of_classes(experiment)) return;  // its own loss may learn from one class
-  if (const auto spec = spec_of(dataset); spec.classes == 1) {
+  if (spec.classes == 1) {
     const auto name = spec.class_names.empty() ? "" : ", " + spec.class_names.front();
     throw PluginMistake({"dataset", "all samples are of one class" + name +
                                         "; expected two at least: there is nothing to tell apart, and the loss of " +

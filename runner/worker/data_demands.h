@@ -14,7 +14,8 @@
 namespace ddprun {
 
 // Throws PluginMistake if the loss of the started dataset's samples is 0 whatever the model predicts: they have one
-// class, or objective.class_weights are 0 for all classes that they have. So it does if two classes have one name.
+// class, or objective.class_weights are 0 for all classes that they have. So it does if two classes have one name, or
+// if the samples need a mask that the model does not take.
 void require_something_to_learn(const Experiment& experiment, const Dataset& dataset, const Model& model);
 
 // Returns a line for each setting that has no effect with these data, or another one than it seems to have, and for

@@ -346,7 +346,8 @@ class TrainTask final : public WorkerTask {
     if (before) tell_of_changed_data(changes_since(*before, *form), step);
     if (step > 0) warn_of_other_files(run_dir, runtime_.experiment.config);
     write_data_form(run_dir, *form);
-    if (!form->account.left_alone.empty()) log::info("data: " + account_text(form->account));
+    const auto& account = form->account;
+    if (!account.left_alone.empty() || !account.notes.empty()) log::info("data: " + account_text(form->account));
   }
 
   void tell_of_changed_data(const std::string& changes, int64_t step) const {

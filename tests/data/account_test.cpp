@@ -22,6 +22,8 @@ TEST(DataAccount, IsOneLineThatAddsUpToAllThatLiesThere) {
 TEST(DataAccount, SaysWhereAllIsUsedAndNothingWhereNoneIsKept) {
   EXPECT_EQ(account_text({}), "");
   EXPECT_EQ(account_text({.unit = "shard", .used = 7}), "all 7 shards used");
+  EXPECT_EQ(account_text({.unit = "token", .used = 7, .notes = {"2 of 7 targets do not count"}}),
+            "all 7 tokens used; 2 of 7 targets do not count");
 }
 
 TEST(DataAccount, ShowsNoControlCharacterOfAName) {

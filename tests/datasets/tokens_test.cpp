@@ -17,6 +17,7 @@ namespace ddprun::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kVocabulary = 100;
@@ -89,6 +90,62 @@ TEST_F(Tokens, AreReadFromLlmcsAndNanoGptsFiles) {
 TEST_F(Tokens, TakesNoValidationFilesAsTheirDefaultIsWritten) {
   const auto data = open({{"train", noted("a.bin", counting<uint16_t>(10), note_)}, {"val", "[]"}, {"test", "[]"}});
   EXPECT_EQ(data->size(Split::kVal), 0);
+}
+
+const std::string kDocuments = bytes_of(std::vector<uint16_t>{5, 6, 0, 7, 8, 0, 9, 1, 2, 3});
+
+at::Tensor rows(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong).view({-1, 4}); }
+
+TEST_F(Tokens, DocumentsInAWindowAreToldApartAndPredictNoOther) {
+  const std::string note = R"({"dtype": "uint16", "tokens": 10, "vocabulary": 100, "separator": 0})";
+  const auto file = noted("a.bin", kDocuments, note);
+  const auto data = open({{"train", file}, {"documents", "true"}, {"attention_mask", "true"}});
+  EXPECT_EQ(data->spec().extras.at("attention_mask"), (std::vector<int64_t>{1, 4, 4}));
+  EXPECT_THAT(data->spec().masks, ElementsAre("document_ids", "attention_mask"));
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{0, 1});
+  EXPECT_TRUE(batch.input.equal(rows({5, 6, 0, 7, 8, 0, 9, 1})));
+  EXPECT_TRUE(batch.target.equal(rows({6, 0, -100, 8, 0, -100, 1, 2})));
+  EXPECT_TRUE(batch.extra("position_ids").equal(rows({0, 1, 2, 0, 0, 1, 0, 1})));
+  EXPECT_TRUE(batch.extra("document_ids").equal(rows({0, 0, 0, 1, 0, 0, 1, 1})));
+  const auto documents = batch.extra("document_ids");
+  EXPECT_TRUE(
+      batch.extra("attention_mask").equal(documents.unsqueeze(2).eq(documents.unsqueeze(1)).tril().unsqueeze(1)));
+  EXPECT_THAT(data->account().notes, ElementsAre("2 of 8 targets do not count: they begin another document than the "
+                                                 "token before them"));
+  const auto plain = open({{"train", file}});
+  EXPECT_NE(plain->account().digest, data->account().digest);
+  EXPECT_TRUE(plain->get(Split::kTrain, std::vector<int64_t>{0}).extras.empty());
+  EXPECT_THAT(plain->account().notes, ElementsAre());
+}
+
+TEST_F(Tokens, ASeparatorMayBeginItsDocument) {
+  const auto data = open({{"train", noted("a.bin", kDocuments, note_)},
+                          {"documents", "true"},
+                          {"separator", "0"},
+                          {"separator_at", "start"}});
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{0, 1});
+  EXPECT_TRUE(batch.target.equal(rows({6, -100, 7, 8, -100, 9, 1, 2})));
+  EXPECT_TRUE(batch.extra("position_ids").equal(rows({0, 1, 0, 1, 0, 0, 1, 2})));
+  EXPECT_TRUE(batch.extra("document_ids").equal(rows({0, 0, 1, 1, 0, 1, 1, 1})));
+  EXPECT_FALSE(batch.extras.contains("attention_mask"));
+  EXPECT_THAT(data->account().notes, ElementsAre(HasSubstr("2 of 8 targets")));
+}
+
+TEST_F(Tokens, DocumentsWithoutASeparatorAreRefused) {
+  const auto refused = [&](const std::string& name, const std::string& note, test::Settings settings) {
+    settings.emplace_back("train", noted(name, kDocuments, note));
+    settings.emplace_back("documents", "true");
+    return problem(settings);
+  };
+  EXPECT_THAT(refused("a.bin", note_, {}), AllOf(HasSubstr("a.bin"), HasSubstr("set dataset.separator")));
+  EXPECT_THAT(refused("a.bin", note_, {{"separator", "100"}}),
+              AllOf(HasSubstr("dataset.separator is 100"), HasSubstr("a.bin ends before it, at 100")));
+  EXPECT_THAT(refused("a.bin", note_, {{"separator", "50"}}),
+              AllOf(HasSubstr("a.bin: no token is the separator 50"), HasSubstr("dataset.documents=false")));
+  EXPECT_THAT(refused("a.bin", note_, {{"separator", "0"}, {"val", noted("v.bin", counting<uint16_t>(10, 1), note_)}}),
+              HasSubstr("v.bin: no token is the separator 0"));
+  EXPECT_THAT(refused("a.bin", R"({"dtype": "uint16", "vocabulary": 100, "separator": 100})", {}),
+              HasSubstr("a.bin.json: separator is 100, expected a token below 100"));
 }
 
 TEST_F(Tokens, WhatDoesNotFitIsNamed) {

@@ -57,6 +57,20 @@ TEST(Transformer, KeepsItWithDropoutToo) {
   EXPECT_EQ(check::ranks_agree(test), "");
 }
 
+// Equal within rounding: attention adds in another order.
+TEST(Transformer, PackedDocumentsArePredictedAsTheyAreAlone) {
+  const auto model = small({{"width", "16"}, {"heads", "2"}, {"layers", "3"}});
+  auto batch = texts(2);
+  const auto alone = at::cat({model->forward(batch.input.slice(1, 0, 2)), model->forward(batch.input.slice(1, 2))}, 1);
+  const auto rows = [](std::vector<int64_t> row) { return torch::tensor(row, torch::kLong).repeat({2, 1}); };
+  EXPECT_FALSE(at::allclose(model->predict(batch), alone, 1e-3, 1e-3));
+  batch.extras = {{"document_ids", rows({0, 0, 1, 1, 1, 1})}, {"position_ids", rows({0, 1, 0, 1, 2, 3})}};
+  EXPECT_TRUE(at::allclose(model->predict(batch), alone, 1e-6, 1e-6));
+  batch.extras["document_ids"] = rows({0, 0, 0, 0, 0, 0});
+  batch.extras["position_ids"] = rows({0, 1, 2, 3, 4, 5});
+  EXPECT_TRUE(at::allclose(model->predict(batch), model->forward(batch.input), 1e-6, 1e-6));
+}
+
 TEST(Transformer, SeesNoLaterSymbol) {
   const auto model = small();
   const auto input = texts(3).input;

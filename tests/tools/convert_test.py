@@ -196,7 +196,8 @@ class Tokens(ConvertTest):
         self.assertEqual(numpy.fromfile("out/val.bin", "<u2").tolist(), [*tokenizer.encode("one two").ids, 0, *tokenizer.encode("three").ids, 0])
         note = json.loads(pathlib.Path("out/train.bin.json").read_text())
         size = os.path.getsize("out/train.bin") // 2
-        self.assertEqual(note, {"dtype": "uint16", "tokens": size, "vocabulary": tokenizer.get_vocab_size(), "tokenizer": "tokenizer.json"})
+        self.assertEqual(note, {"dtype": "uint16", "tokens": size, "vocabulary": tokenizer.get_vocab_size(), "tokenizer": "tokenizer.json",
+                                "separator": tokenizer.token_to_id("<end>")})
         pathlib.Path("run.yaml").write_text("model: transformer\ndataset: {plugin: tokens, train: out/train.bin, context: 16}\noptimizer: sgd\n"
                                             "launch: {device: cpu, threads: 1}\n")  # fmt: skip
         self.ddprun("run.yaml", "trainer.max_steps=2", "trainer.global_batch=4", "run.dir=run")

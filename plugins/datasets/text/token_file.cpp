@@ -161,6 +161,25 @@ void TokenFile::read_note() {
   size_ = number_in(note, "tokens", name);
   agree(form_.bits, bits_in(note, name), "dtype", name.string());
   agree(form_.vocabulary, number_in(note, "vocabulary", name), "vocabulary", name.string());
+  const auto separator = note.find("separator");
+  if (separator == note.end()) return;
+  if (!separator->is_number_integer() || separator->get<int64_t>() < 0 || separator->get<int64_t>() >= form_.vocabulary)
+    throw UserError(name.string() + ": separator is " + describe(*separator) + ", expected a token below " +
+                    std::to_string(form_.vocabulary));
+  separator_ = separator->get<int64_t>();
+}
+
+bool TokenFile::has(int64_t wanted) const {
+  for (int64_t place = 0; place < size_; ++place) {
+    if (token(place) == wanted) return true;
+  }
+  return false;
+}
+
+int64_t TokenFile::count(int64_t wanted, int64_t first, int64_t end) const {
+  int64_t found = 0;
+  for (int64_t place = first; place < end; ++place) found += static_cast<int64_t>(token(place) == wanted);
+  return found;
 }
 
 uint64_t TokenFile::read_header() {

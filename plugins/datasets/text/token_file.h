@@ -2,7 +2,9 @@
 // A file of tokens, mapped: one number after the other, little-endian, of 16 or 32 bits.
 //
 // What says how to read it, the first of these that there is:
-//   FILE.json    {"dtype": "uint16", "tokens": 301966, "vocabulary": 50257}, as ddprun-convert writes it
+//   FILE.json    {"dtype": "uint16", "tokens": 301966, "vocabulary": 50257}, as ddprun-convert writes it; "separator"
+//   is
+//                the token behind each document
 //   its header   1,024 bytes, those of llm.c: 256 int32, of which the first three are 20240520, 1 and the number of
 //                tokens for 16 bits, or 20240801, 7 and that number for 32
 //   the options  dataset.dtype and dataset.vocabulary, for nanoGPT's files, which are bare numbers
@@ -33,6 +35,12 @@ class TokenFile {
   const std::filesystem::path& path() const { return file_.path; }
   int64_t size() const { return size_; }  // in tokens
   int64_t vocabulary() const { return form_.vocabulary; }
+  int64_t separator() const { return separator_; }  // as FILE.json says; -1: it does not
+
+  // Return whether it has this token, and how often it stands in the tokens from `first` to before `end`: both read
+  // the file.
+  bool has(int64_t token) const;
+  int64_t count(int64_t token, int64_t first, int64_t end) const;
 
   // Copies `out.size()` tokens, the first of them number `first`. Throws UserError with its place for a token that is
   // not of the vocabulary. Called from several threads.
@@ -53,7 +61,7 @@ class TokenFile {
   MappedFile file_;
   TokenForm form_;
   const uint8_t* tokens_ = nullptr;
-  int64_t size_ = 0;
+  int64_t size_ = 0, separator_ = -1;
 };
 
 }  // namespace ddprun::text

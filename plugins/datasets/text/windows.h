@@ -17,10 +17,10 @@
 namespace ddprun::text {
 
 // Returns the batch of these windows, input and target [B, context] int64: the target is the window moved on by one
-// symbol. copy(index, symbols) writes the context + 1 symbols of a window. Throws std::out_of_range for an index that
-// is not below `size`.
-template <class Copy>
-Batch gather_windows(std::span<const int64_t> indices, int64_t context, int64_t size, Copy copy) {
+// symbol. copy(index, symbols) writes the context + 1 symbols of a window; change(symbols, target) may change the
+// context targets of each. Throws std::out_of_range for an index that is not below `size`.
+template <class Copy, class Change>
+Batch gather_windows(std::span<const int64_t> indices, int64_t context, int64_t size, Copy copy, Change change) {
   const auto count = static_cast<int64_t>(indices.size());
   Batch batch{.input = at::empty({count, context}, at::kLong),
               .target = at::empty({count, context}, at::kLong),
@@ -32,9 +32,16 @@ Batch gather_windows(std::span<const int64_t> indices, int64_t context, int64_t 
     if (index < 0 || index >= size) throw std::out_of_range("sample " + std::to_string(index));
     copy(index, std::span(symbols));
     input = std::copy_n(symbols.begin(), context, input);
-    target = std::copy_n(symbols.begin() + 1, context, target);
+    const auto end = std::copy_n(symbols.begin() + 1, context, target);
+    change(std::span<const int64_t>(symbols), target);
+    target = end;
   }
   return batch;
+}
+
+template <class Copy>
+Batch gather_windows(std::span<const int64_t> indices, int64_t context, int64_t size, Copy copy) {
+  return gather_windows(indices, context, size, copy, [](std::span<const int64_t>, int64_t*) {});
 }
 
 }  // namespace ddprun::text

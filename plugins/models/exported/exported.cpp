@@ -119,7 +119,8 @@ class Exported final : public Model {
 
   bool has_default_step() const override { return results_.empty(); }
 
-  void prepare(const DataSpec&) override try {
+  void prepare(const DataSpec& data) override try {
+    require_mask(data);
     auto weights = contents_->archive.tensors();
     training_.emplace(std::move(contents_->training));
     evaluation_.emplace(std::move(*contents_->evaluation));
@@ -203,6 +204,20 @@ class Exported final : public Model {
     };
     for (auto& one : layer.named_parameters(/*recurse=*/false)) take_one(one.key(), one.value());
     for (auto& one : layer.named_buffers(/*recurse=*/false)) take_one(one.key(), one.value());
+  }
+
+  // Of input that needs a mask, one must be among the network's arguments.
+  void require_mask(const DataSpec& data) const {
+    const auto& inputs = contents_->training.inputs();
+    const auto is_taken = [&](const auto& name) {
+      return std::ranges::any_of(inputs, [&](const auto& form) { return form.name == name; });
+    };
+    if (data.masks.empty() || std::ranges::any_of(data.masks, is_taken)) return;
+    std::string names;
+    for (const auto& name : data.masks) names += (names.empty() ? "" : " or ") + name;
+    throw UserError(
+        "it takes no mask, and the data need one that does: export it with one of them as another --input: " + names +
+        (data.masks.size() == 1 ? " (dataset.attention_mask=true gives one of context x context)" : ""));
   }
 
   void require_trainable() const {

@@ -15,13 +15,16 @@
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <sstream>
+#include <vector>
 
 namespace {
 
@@ -52,8 +55,9 @@ class Block final : public torch::nn::Module {
     for (auto& linear : {attended_, output_}) start(linear, added);
   }
 
-  at::Tensor forward(const at::Tensor& input) {
-    const auto x = input + dropped(attend(norm1_(input)));
+  // `mask` is undefined where each position attends to itself and to all before it.
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& mask) {
+    const auto x = input + dropped(attend(norm1_(input), mask));
     return x + dropped(linear(output_, at::gelu(linear(hidden_, norm2_(x)))));
   }
 
@@ -63,12 +67,12 @@ class Block final : public torch::nn::Module {
     torch::nn::init::zeros_(linear->bias);
   }
 
-  // Attends from each position to itself and those before it.
-  at::Tensor attend(const at::Tensor& x) {
+  at::Tensor attend(const at::Tensor& x, const at::Tensor& mask) {
     const auto parts =
         linear(attention_, x).unflatten(2, {3, form_.heads, form_.width / form_.heads}).permute({2, 0, 3, 1, 4});
-    const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {},
-                                                        is_training() ? form_.dropout : 0, /*is_causal=*/true);
+    const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
+    const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], given,
+                                                        is_training() ? form_.dropout : 0, /*is_causal=*/!given);
     return linear(attended_, mixed.transpose(1, 2).flatten(2));  // [B, heads, T, ...] to [B, T, width]
   }
 
@@ -100,19 +104,20 @@ class Transformer final : public ddprun::Model {
     symbols_ = register_module("symbols", torch::nn::Embedding(data.classes, form_.width));
     positions_ = register_module("positions", torch::nn::Embedding(context_, form_.width));
     for (auto& embedding : {symbols_, positions_}) torch::nn::init::normal_(embedding->weight, 0, kDeviation);
-    blocks_ = register_module("blocks", torch::nn::Sequential());
-    for (int64_t layer = 0; layer < form_.layers; ++layer) blocks_->push_back(std::make_shared<Block>(form_));
+    const auto blocks = register_module("blocks", torch::nn::ModuleList());
+    for (int64_t layer = 0; layer < form_.layers; ++layer) {
+      blocks_.push_back(std::make_shared<Block>(form_));
+      blocks->push_back(blocks_.back());
+    }
     norm_ = register_module("norm", torch::nn::LayerNorm(std::vector{form_.width}));
   }
 
   // Maps [B, T] int64, T at most the data's, to [B, T, V] logits of the next symbol.
-  at::Tensor forward(const at::Tensor& input) override {
-    if (input.dim() != 2 || input.scalar_type() != at::kLong || input.size(1) > context_) {
-      refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
-    }
-    auto x = symbols_(input) + positions_->weight.slice(0, 0, input.size(1));
-    x = norm_(ddprun::recomputed_each(*blocks_, ddprun::dropout(x, form_.dropout, is_training())));
-    return at::linear(x, symbols_->weight);
+  at::Tensor forward(const at::Tensor& input) override { return logits(input, {}); }
+
+  // Keeps documents apart where the batch tells which symbol is of which.
+  at::Tensor predict(const ddprun::Batch& batch) override {
+    return logits(batch.input, batch.extras.contains("document_ids") ? &batch : nullptr);
   }
 
   // Averages over the symbols of the batch that count.
@@ -121,7 +126,7 @@ class Transformer final : public ddprun::Model {
       refuse(batch.target.scalar_type(), " targets of shape ", batch.target.sizes(), " for samples of shape ",
              batch.input.sizes());
     }
-    const auto logits = forward(batch.input).flatten(0, 1);
+    const auto logits = predict(batch).flatten(0, 1);
     const auto target = batch.target.flatten();
     const auto counted = ddprun::count_classes(target);
     const auto loss = ddprun::cross_entropy(logits, target);
@@ -136,6 +141,25 @@ class Transformer final : public ddprun::Model {
   }
 
  private:
+  // `documents` has document_ids and position_ids; null: each sample is one.
+  at::Tensor logits(const at::Tensor& input, const ddprun::Batch* documents) {
+    if (input.dim() != 2 || input.scalar_type() != at::kLong || input.size(1) > context_) {
+      refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
+    }
+    const auto places =
+        documents ? positions_(documents->extra("position_ids")) : positions_->weight.slice(0, 0, input.size(1));
+    const auto mask = documents ? mask_of(documents->extra("document_ids")) : at::Tensor();
+    auto x = ddprun::dropout(symbols_(input) + places, form_.dropout, is_training());
+    for (const auto& block : blocks_)
+      x = ddprun::recomputed(*block, [block, mask](const at::Tensor& given) { return block->forward(given, mask); }, x);
+    return at::linear(norm_(x), symbols_->weight);
+  }
+
+  // Returns [B, 1, T, T]: whether a position attends to another, of its own document and not behind it.
+  static at::Tensor mask_of(const at::Tensor& documents) {
+    return documents.unsqueeze(2).eq(documents.unsqueeze(1)).tril().unsqueeze(1);
+  }
+
   template <class... Found>
   [[noreturn]] void refuse(const Found&... found) const {
     std::ostringstream text;
@@ -149,7 +173,7 @@ class Transformer final : public ddprun::Model {
   Form form_;
   int64_t context_ = 0;  // 0: not prepared yet
   torch::nn::Embedding symbols_{nullptr}, positions_{nullptr};
-  torch::nn::Sequential blocks_{nullptr};
+  std::vector<std::shared_ptr<Block>> blocks_;
   torch::nn::LayerNorm norm_{nullptr};
 };
 

@@ -59,6 +59,8 @@ struct DataSpec {
   std::vector<std::string> class_names = {};  // empty, or one per class
   // The shape of one sample's extra, without the batch dimension, for each name in Batch::extras; {} is one number.
   std::map<std::string, std::vector<int64_t>> extras = {};
+  // Of these extras a model must take one at least, or it would read its input wrongly: a mask. Empty: it need not.
+  std::vector<std::string> masks = {};
 };
 
 }  // namespace ddprun

@@ -59,6 +59,7 @@ struct DataAccount {
   std::string unit = "file";  // what is counted, in the singular
   int64_t used = 0;           // units that samples are made of
   std::vector<LeftAlone> left_alone = {};
+  std::vector<std::string> notes = {};  // what else there is to say of them, each without a full stop
   std::string digest = {};  // names the samples by their names, sizes and labels: other data have another one; or empty
 };
 

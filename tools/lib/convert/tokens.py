@@ -37,6 +37,8 @@ def convert(splits, output, options):
         if not tokens:
             raise UserError(f"{path}: there is no text in it")
         note = {"dtype": dtype.name, "tokens": tokens, "vocabulary": vocabulary, "tokenizer": "tokenizer.json"}
+        if separator is not None:
+            note["separator"] = separator
         output.write_json(f"{split}.bin.json", note)
         lines.append(account.line(f"{split}: {texts:,} texts, {tokens:,} tokens, {dtype}"))
     shutil.copyfile(options.tokenizer, output.file("tokenizer.json"))

@@ -155,12 +155,13 @@ void add_export(CLI::App& command, Arguments& arguments) {
       .add_option(
           "--format", arguments.format,
           "weights: safetensors, or torch for torch.load; the network: torchscript, pt2 for torch.export.load, or "
-          "onnx; by default, from the file's extension")
-      ->check(CLI::IsMember({"safetensors", "torch", "torchscript", "pt2", "onnx"}));
+          "onnx; transformers: a folder for its from_pretrained(); by default, from the file's extension")
+      ->check(CLI::IsMember({"safetensors", "torch", "torchscript", "pt2", "onnx", "transformers"}));
   command.add_flag("--raw", arguments.raw,
                    "the network takes images as bytes and gives probabilities: the file includes the dataset's "
                    "normalization");
-  add_out(command, arguments, "the file to write; must not exist, unless --force is given", /*required=*/true);
+  add_out(command, arguments, "the file to write, or the folder; must not exist, unless --force is given",
+          /*required=*/true);
   command.add_flag("--force", arguments.force, "replace a file of that name, once the new one is whole");
 }
 

@@ -8,6 +8,7 @@
 #include "checkpoint/torch_file.h"
 #include "cli/commands.h"
 #include "cli/torch_python.h"
+#include "cli/transformers_folder.h"
 #include "config/config_files.h"
 #include "config/experiment_reader.h"
 #include "config/key_path.h"
@@ -33,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Format { kSafetensors, kTorch, kTorchScript, kPt2, kOnnx };
+enum class Format { kSafetensors, kTorch, kTorchScript, kPt2, kOnnx, kTransformers };
 
 struct FormatName {
   Format format;
@@ -45,7 +46,8 @@ constexpr auto kFormats = std::to_array<FormatName>({{Format::kSafetensors, "saf
                                                      {Format::kTorch, "torch", ".pth"},
                                                      {Format::kTorchScript, "torchscript", ".ts"},
                                                      {Format::kPt2, "pt2", ".pt2"},
-                                                     {Format::kOnnx, "onnx", ".onnx"}});
+                                                     {Format::kOnnx, "onnx", ".onnx"},
+                                                     {Format::kTransformers, "transformers", "a folder"}});
 
 Format format_of(const Arguments& arguments) {
   const auto by_word = std::ranges::find(kFormats, arguments.format, &FormatName::word);
@@ -56,12 +58,12 @@ Format format_of(const Arguments& arguments) {
   throw UserError(
       "--out " + arguments.out +
       ": cannot tell the format from the name: expected .pt or .safetensors (weights), .ts, .pt2 or .onnx (the "
-      "network); or add --format");
+      "network); or add --format, for a folder --format transformers");
 }
 
 constexpr auto kKeepsSizes = "; --out with .pt2 or .onnx takes the file that the model came from, for any batch";
 
-bool holds_network(Format format) { return format != Format::kSafetensors && format != Format::kTorch; }
+bool weights_alone(Format format) { return format == Format::kSafetensors || format == Format::kTorch; }
 
 // The run's experiment, with the plugins that it took along, in the place of the training's workers.
 Experiment experiment_of(const fs::path& run) {
@@ -182,19 +184,16 @@ class Network {
   TraceForm form_;
 };
 
-}  // namespace
+size_t write_folder(const fs::path& run, const Arguments& arguments, const TensorDict& weights) {
+  const auto experiment = experiment_of(run);
+  PluginHost::Names paths;
+  PluginHost(plugin_search_path(experiment.plugin_path)).make_model(experiment.model, &paths);
+  return write_transformers_folder(exported_program(experiment, paths), weights, arguments.out, arguments.force);
+}
 
-int export_run(const Arguments& arguments) {
-  if (!arguments.overrides.empty())
-    throw UserError(arguments.overrides.front() +
-                    ": export takes no settings: the network is exported as the run has trained it");
-  const auto format = format_of(arguments);
-  if (arguments.raw && !holds_network(format))
-    throw UserError("--raw is for files that hold the network: --out with .ts, .pt2 or .onnx");
-  const auto run = existing_run(arguments.target);
-  const auto checkpoint = choose_checkpoint(run, arguments.checkpoint);
+void write_file(Format format, const fs::path& run, const CheckpointInfo& checkpoint, const Arguments& arguments,
+                const TensorDict& weights) {
   NewFile file(arguments.out, arguments.force, "choose another name, or --force replaces it");
-  const auto weights = inference_weights(checkpoint);
   if (format == Format::kTorch) {
     write_torch_file(file.temporary(), weights);
   } else if (format == Format::kSafetensors) {
@@ -203,9 +202,28 @@ int export_run(const Arguments& arguments) {
     Network(run, checkpoint, arguments.raw).write(format, file.temporary(), weights);
   }
   file.keep();
-  std::cout << arguments.out << ": " << (holds_network(format) ? "the network with " : "") << weights.size()
-            << " tensors of " << checkpoint.path.filename().string() << ": " << text_of(standing_of(run, checkpoint))
-            << "\n";
+}
+
+}  // namespace
+
+int export_run(const Arguments& arguments) {
+  if (!arguments.overrides.empty())
+    throw UserError(arguments.overrides.front() +
+                    ": export takes no settings: the network is exported as the run has trained it");
+  const auto format = format_of(arguments);
+  if (arguments.raw && (weights_alone(format) || format == Format::kTransformers))
+    throw UserError("--raw is for files that hold the network: --out with .ts, .pt2 or .onnx");
+  const auto run = existing_run(arguments.target);
+  const auto checkpoint = choose_checkpoint(run, arguments.checkpoint);
+  const auto weights = inference_weights(checkpoint);
+  auto tensors = weights.size();
+  if (format == Format::kTransformers) {
+    tensors = write_folder(run, arguments, weights);
+  } else {
+    write_file(format, run, checkpoint, arguments, weights);
+  }
+  std::cout << arguments.out << ": " << (weights_alone(format) ? "" : "the network with ") << tensors << " tensors of "
+            << checkpoint.path.filename().string() << ": " << text_of(standing_of(run, checkpoint)) << "\n";
   return kExitDone;
 }
 

@@ -137,7 +137,7 @@ void Archive::read_about() {
     results_ = result_forms(about);
     has_network_ = about.value("network", false);
     const auto target = about.value("target", nlohmann::json());
-    if (!target.is_null()) target_ = target.get<std::string>();
+    if (target.is_string()) target_ = target.get<std::string>();  // `ddprun export` notes there the form of targets
     return true;
   });
 }

@@ -118,6 +118,7 @@ def write_network(made, options):
     from export_model.inputs import parse_inputs
     from export_model.outputs import give_one_tensor, own_loss
     from export_model.source import as_network, complete
+    from export_model.transformers_config import about_transformers
 
     module = as_network(made, options.source)
     own = own_loss(module, options)
@@ -133,10 +134,10 @@ def write_network(made, options):
     check_module(module, inputs)
     programs = checked_programs(module, inputs)
     trained = [one for one in module.parameters() if one.requires_grad]
-    about, what = about_loss(own, inputs) if own else (None, "")
+    about, what = about_loss(own, inputs) if own else ({}, "")
     if own:
         programs += prediction_program(own, inputs)
-    write_archive(options.out, programs, inputs, options.source, about)
+    write_archive(options.out, programs, inputs, options.source, about | about_transformers(module))
     return trained, what
 
 

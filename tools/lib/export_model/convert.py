@@ -82,7 +82,7 @@ def whole_lists(module):
 
 def trained_programs(file, weights):
     """The program for predictions with these weights, {record: text} of the others, which share them, and what ddprun.json says of a loss
-    that the network computes."""
+    that the network computes, and of its configuration."""
     texts = {"eval.json": "", "train.json": "", "predict.json": "", "ddprun.json": ""}
     program = torch.export.load(file, extra_files=texts)
     trained = torch.load(weights, map_location="cpu", weights_only=True)
@@ -90,7 +90,7 @@ def trained_programs(file, weights):
         for name, value in program.state_dict.items():
             value.copy_(trained[name])
     about = json.loads(texts["ddprun.json"] or "{}")
-    losses = {key: about[key] for key in ("results", "over", "network", "target") if key in about}
+    losses = {key: about[key] for key in ("results", "over", "network", "target", "transformers") if key in about}
     if texts["train.json"]:  # `ddprun export` wrote it: the one that was loaded is for predictions
         return program, {record: texts[record] for record in ("train.json", "eval.json") if texts[record]}, losses
     others = {"train.json": main_program(file)}

@@ -18,6 +18,7 @@
 #include "launch/side_thread.h"
 #include "launch/signal_inbox.h"
 #include "metrics/run_summary.h"
+#include "plugin_host/carried_plugins.h"
 #include "rendezvous/connection.h"
 #include "rendezvous/control_link.h"
 #include "rendezvous/node_runner.h"

@@ -59,13 +59,4 @@ void prepare_data(const CheckedExperiment& checked);
 // Returns the plugins that an experiment names, the loggers last; CheckedExperiment::plugin_files has their files.
 std::vector<const PluginChoice*> plugin_choices(const Experiment& experiment);
 
-// Plugins that --build has made. A run carries them along, since the folder that they were built in is a cache.
-
-// Copies those of the files that were built into RUN/plugins, each with its source. Throws UserError if they cannot be
-// written.
-void carry_built_plugins(const std::vector<std::filesystem::path>& plugin_files, const std::filesystem::path& run_dir);
-
-// Replaces paths in the cache by those that the run carries, in the experiment that it has recorded.
-void find_carried_plugins(Experiment& experiment, const std::filesystem::path& run_dir);
-
 }  // namespace ddprun

@@ -109,7 +109,8 @@ Checkpoint Snapshot::take(const Checkpoint& live) {
           .optimizer = optimizer_,
           .progress = live.progress,
           .ranks = live.ranks,
-          .replaces = live.replaces};
+          .replaces = live.replaces,
+          .left_out = live.left_out};
 }
 
 }  // namespace ddprun

@@ -20,7 +20,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iomanip>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -42,7 +44,8 @@ CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manife
           .step = manifest.step,
           .world_size = manifest.world_size,
           .ddprun = manifest.ddprun,
-          .torch = manifest.torch};
+          .torch = manifest.torch,
+          .left_out = manifest.left_out};
 }
 
 // Returns null if somebody else holds the lock. The last copy of the result releases it.
@@ -172,7 +175,7 @@ TensorDict inference_weights(const CheckpointInfo& info) {
 namespace {
 
 Checkpoint read_once(const CheckpointInfo& info) {
-  Checkpoint checkpoint{.step = info.step};
+  Checkpoint checkpoint{.step = info.step, .left_out = info.left_out};
   checkpoint.model = read_safetensors(info.path / kModelFile);
   if (read_manifest(info.path).files.contains(kAverageFile)) {
     checkpoint.average = read_safetensors(info.path / kAverageFile);
@@ -196,8 +199,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;       // the newest that is read
+constexpr int64_t kWholeFormat = 1;  // of checkpoints that leave nothing out, which earlier versions read
 constexpr auto kOwnDigest = "manifest_sha256";
+constexpr size_t kDigestDigits = 16;
 constexpr uint64_t kLargestManifest = 64 << 20;  // a rank needs 0.1 kB
 
 std::string sha256_of(const std::string& text) {
@@ -206,12 +211,34 @@ std::string sha256_of(const std::string& text) {
   return sha.hex();
 }
 
+json to_json(const LeftOutWeights& left_out) {
+  std::ostringstream digest;
+  digest << std::hex << std::setfill('0') << std::setw(kDigestDigits) << left_out.digest;
+  return {{"digest", digest.str()}, {"parameters", left_out.tensors}, {"bytes", left_out.bytes}};
+}
+
+LeftOutWeights left_out_from(const json& content) {
+  const auto text = content.at("digest").get<std::string>();
+  LeftOutWeights left_out{.tensors = static_cast<int64_t>(to_count(content.at("parameters"))),
+                          .bytes = static_cast<int64_t>(to_count(content.at("bytes")))};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), left_out.digest, 16);
+  const bool is_digest = error == std::errc() && end == text.data() + text.size() && text.size() == kDigestDigits;
+  if (!is_digest || left_out.tensors < 1 || left_out.bytes < 0)
+    throw std::runtime_error("what it says of the weights that it leaves out is out of range");
+  return left_out;
+}
+
 json to_json(const Manifest& manifest) {
   json files = json::object();
   for (const auto& [name, digest] : manifest.files) files[name] = {{"size", digest.size}, {"sha256", digest.sha256}};
-  json content = {{"format", kFormat},        {"step", manifest.step},    {"world_size", manifest.world_size},
-                  {"best", manifest.best},    {"ddprun", DDPRUN_VERSION}, {"torch", TORCH_VERSION},
+  json content = {{"format", manifest.left_out ? kFormat : kWholeFormat},
+                  {"step", manifest.step},
+                  {"world_size", manifest.world_size},
+                  {"best", manifest.best},
+                  {"ddprun", DDPRUN_VERSION},
+                  {"torch", TORCH_VERSION},
                   {"files", std::move(files)}};
+  if (manifest.left_out) content["left_out"] = to_json(*manifest.left_out);
   content[kOwnDigest] = sha256_of(content.dump());
   return content;
 }
@@ -254,6 +281,7 @@ Manifest parse(const std::string& text) {
   for (const auto& [name, digest] : content.at("files").items()) {
     manifest.files[name] = {to_count(digest.at("size")), digest.at("sha256").get<std::string>()};
   }
+  if (content.contains("left_out")) manifest.left_out = left_out_from(content.at("left_out"));
   check_files(manifest);
   return manifest;
 }

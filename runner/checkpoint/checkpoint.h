@@ -23,6 +23,16 @@
 
 namespace ddprun {
 
+// The parameters that a checkpoint does not hold, with checkpoint.only_trainable: no step trains them, and whoever
+// makes the model as the run did has them (train/base_weights.h).
+struct LeftOutWeights {
+  uint64_t digest = 0;  // of the weights that the run began with
+  int64_t tensors = 0;  // by name: tied ones count under each of their names
+  int64_t bytes = 0;    // that they would take
+
+  bool operator==(const LeftOutWeights&) const = default;
+};
+
 // Everything the run needs to continue as if it had never stopped.
 struct Checkpoint {
   int64_t step = 0;
@@ -32,6 +42,7 @@ struct Checkpoint {
   std::string progress;           // the trainer's JSON: epoch, position, metrics so far, early stopping, best
   std::vector<TensorDict> ranks;  // state that differs by rank: random generators; and on rank 0 that of callbacks
   bool replaces = false;          // takes the place of an earlier one of this step, whose weights are out of date
+  std::optional<LeftOutWeights> left_out = {};  // that `model` lacks; nothing: it has all
 };
 
 // What a manifest says, without reading the tensors.
@@ -42,6 +53,7 @@ struct CheckpointInfo {
   std::string ddprun;                       // the version that wrote it: "0.2.0"
   std::string torch;                        // the LibTorch that wrote it: "2.11.0"
   std::shared_ptr<const void> in_use = {};  // lock_for_reading(), for one that was verified
+  std::optional<LeftOutWeights> left_out = {};
 };
 
 // A flaw found in a checkpoint folder: "model.safetensors: SHA-256 is ..., the manifest says ...".
@@ -85,8 +97,9 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
 // Reads only the manifest, for a checkpoint that was verified before. Throws UserError if there is none.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-// Returns the weights to predict with, from a verified checkpoint: the EMA if it has one, otherwise the weights
-// themselves; and the buffers.
+// Returns the weights to predict with that a verified checkpoint holds: the EMA if it has one, otherwise the weights
+// themselves; and the buffers. Whoever needs those too that it leaves out calls whole_weights()
+// (train/whole_weights.h).
 TensorDict inference_weights(const CheckpointInfo& info);
 
 // Reads a verified checkpoint.
@@ -107,6 +120,7 @@ struct Manifest {
   std::string torch;   // the LibTorch that wrote it: "2.11.0"
   bool best = false;   // the best up to this step; used to restore the link `best`
   std::map<std::string, FileDigest> files;
+  std::optional<LeftOutWeights> left_out = {};
 };
 
 // Returns "it has 12 bytes, the manifest says 13", or the same for the SHA-256 if the sizes agree.

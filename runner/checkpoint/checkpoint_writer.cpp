@@ -100,7 +100,7 @@ void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) 
 
 void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts) {
   const int64_t step = checkpoint.step;
-  Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
+  Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best, .left_out = checkpoint.left_out};
   begin(step);
   try {
     write_files(checkpoint, manifest);

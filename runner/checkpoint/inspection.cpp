@@ -126,6 +126,7 @@ CheckpointReport inspect_checkpoint(const fs::path& folder) {
     report.flaws.push_back(*flaw);
   } else {
     report.world_size = manifest->world_size;
+    report.left_out = manifest->left_out;
     if (named_step && *named_step != manifest->step)
       report.flaws.push_back({kManifestFile, "damaged", "it says step " + std::to_string(manifest->step)});
     report.step = manifest->step;

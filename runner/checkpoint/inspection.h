@@ -3,6 +3,8 @@
 // continues.
 #pragma once
 
+#include "checkpoint/checkpoint.h"
+
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
@@ -22,11 +24,12 @@ struct FileFlaw {
 struct CheckpointReport {
   std::string name;  // name of its folder: step_00001200
   std::filesystem::path path;
-  int64_t step = -1;       // from its name or manifest; -1 if neither has it
-  int64_t world_size = 0;  // 0 if the manifest is damaged
-  uint64_t bytes = 0;      // of all its files
-  std::time_t saved = 0;   // 0 if unknown
-  bool removed = false;    // while it was read: the run continues and keeps only its newest
+  int64_t step = -1;                            // from its name or manifest; -1 if neither has it
+  int64_t world_size = 0;                       // 0 if the manifest is damaged
+  uint64_t bytes = 0;                           // of all its files
+  std::time_t saved = 0;                        // 0 if unknown
+  std::optional<LeftOutWeights> left_out = {};  // what it leaves out of the model
+  bool removed = false;                         // while it was read: the run continues and keeps only its newest
   std::vector<FileFlaw> flaws;
 
   bool good() const { return flaws.empty(); }

@@ -26,6 +26,7 @@ struct Arguments {
   std::string out;                              // export, predict, submit, report, data, schema, init, replay: the file
   std::string format;                           // export: pt2, onnx, ...; empty: by the file's extension
   bool raw = false;                             // export: bytes in, probabilities out
+  bool only_trainable = false;                  // export: without the weights that never train
   bool force = false;                           // export: replace a file of that name
   std::string split = "test";                   // predict
   std::vector<std::string> inputs;              // predict: new files, or patterns of their names

@@ -85,6 +85,7 @@ std::string check_data(const CheckedExperiment& checked, bool may_prepare, const
   if (const auto account = account_text(account_of(*checked.dataset)); !account.empty())
     told = "data: " + account + ".\n";
   for (const auto& line : check.pretrained) told += "pretrained: " + line + ".\n";
+  if (!check.left_out.empty()) told += "checkpoint.only_trainable: " + check.left_out + ".\n";
   told += memory_line(check, checked.experiment, launch);
   return log::text(told, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
                    " of them; `ddprun data` shows more of the data.\n");

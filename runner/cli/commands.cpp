@@ -160,6 +160,9 @@ void add_export(CLI::App& command, Arguments& arguments) {
   command.add_flag("--raw", arguments.raw,
                    "the network takes images as bytes and gives probabilities: the file includes the dataset's "
                    "normalization");
+  command.add_flag("--only-trainable", arguments.only_trainable,
+                   "without the weights that never train: an adapter without the base below it; for checkpoints that "
+                   "were saved with checkpoint.only_trainable");
   add_out(command, arguments, "the file to write, or the folder; must not exist, unless --force is given",
           /*required=*/true);
   command.add_flag("--force", arguments.force, "replace a file of that name, once the new one is whole");

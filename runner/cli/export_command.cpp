@@ -14,9 +14,11 @@
 #include "config/key_path.h"
 #include "data/data_form.h"
 #include "launch/worker_process.h"
+#include "plugin_host/carried_plugins.h"
 #include "plugin_host/plugin_call.h"
 #include "train/model_weights.h"
 #include "train/traced_model.h"
+#include "train/whole_weights.h"
 
 #include <ddprun/error.h>
 #include <ddprun/safetensors.h>
@@ -184,6 +186,14 @@ class Network {
   TraceForm form_;
 };
 
+// Returns what a checkpoint holds that leaves the rest out.
+TensorDict trained_weights(const CheckpointInfo& checkpoint) {
+  if (checkpoint.left_out) return inference_weights(checkpoint);
+  throw UserError("--only-trainable: " + checkpoint.path.string() +
+                  " has all weights, and does not tell which of them train: only those that were saved with "
+                  "checkpoint.only_trainable=true do; `ddprun resume` with it saves such ones from here on");
+}
+
 size_t write_folder(const fs::path& run, const Arguments& arguments, const TensorDict& weights) {
   const auto experiment = experiment_of(run);
   PluginHost::Names paths;
@@ -213,9 +223,11 @@ int export_run(const Arguments& arguments) {
   const auto format = format_of(arguments);
   if (arguments.raw && (weights_alone(format) || format == Format::kTransformers))
     throw UserError("--raw is for files that hold the network: --out with .ts, .pt2 or .onnx");
+  if (arguments.only_trainable && !weights_alone(format))
+    throw UserError("--only-trainable is for files of weights: --out with .safetensors or .pt");
   const auto run = existing_run(arguments.target);
   const auto checkpoint = choose_checkpoint(run, arguments.checkpoint);
-  const auto weights = inference_weights(checkpoint);
+  const auto weights = arguments.only_trainable ? trained_weights(checkpoint) : whole_weights(checkpoint);
   auto tensors = weights.size();
   if (format == Format::kTransformers) {
     tensors = write_folder(run, arguments, weights);

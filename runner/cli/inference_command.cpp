@@ -59,7 +59,8 @@ bool starts_without_data(const Inference& inference) {
 }
 
 // Warns of overrides of what only training reads.
-void warn_of_unread(const Arguments& arguments) {
+// `makes_base`: the weights that the checkpoint leaves out are made again, for which `pretrained` is read.
+void warn_of_unread(const Arguments& arguments, bool makes_base) {
   using Names = std::span<const std::string_view>;
   constexpr auto kOfTraining = std::to_array<std::string_view>(
       {"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained", "callbacks", "loggers",
@@ -77,7 +78,8 @@ void warn_of_unread(const Arguments& arguments) {
     const bool is_unread = is_of_trainer && !is_in(kReadOfTrainer, path[1]);
     if (is_of_trainer && !is_unread && arguments.command == "predict" && path[1].starts_with("limit_"))
       log::warn(text + ": has no effect: predict takes each sample of the split");
-    if (is_unread || is_in(kOfTraining, path.front()))
+    const bool is_read = makes_base && path.front() == "pretrained";
+    if (is_unread || (is_in(kOfTraining, path.front()) && !is_read))
       log::warn(text + ": has no effect: only training reads " + path.front() + (is_unread ? "." + path[1] : ""));
   }
 }
@@ -100,7 +102,7 @@ Inference prepare_inference(const Arguments& arguments, bool new_files = false) 
                                         .search_path = config_search_path(),
                                         .frozen = true});
   const auto& experiment = inference.checked.experiment;
-  warn_of_unread(arguments);
+  warn_of_unread(arguments, inference.checkpoint.left_out.has_value());
   warn_of_other_files(inference.run, experiment.config);
   auto trainer = experiment.trainer;
   trainer.strategy =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // `ddprun verify RUN`: checks that the checkpoints are intact.
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/inspection.h"
 #include "cli/commands.h"
@@ -36,6 +37,15 @@ std::string local_time(std::time_t time) {
 // Returns the JSON text, whatever bytes a file's name has.
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
 
+// Returns ", without 24 parameters that never train (0.5 MB)", or nothing for a checkpoint of the whole model.
+std::string left_out_text(const CheckpointReport& report) {
+  if (!report.left_out) return "";
+  const auto& [digest, tensors, bytes] = *report.left_out;
+  return log::text(", without ", tensors,
+                   tensors == 1 ? " parameter that never trains" : " parameters that never train", " (",
+                   megabytes(static_cast<uint64_t>(bytes)), ")");
+}
+
 std::string flaws_text(const CheckpointReport& report) {
   std::string text;
   for (const auto& flaw : report.flaws)
@@ -46,7 +56,7 @@ std::string flaws_text(const CheckpointReport& report) {
 std::string line_of(const CheckpointReport& report) {
   if (report.removed) return report.name + "  removed meanwhile: the run keeps its newest";
   if (!report.good()) return report.name + "  BROKEN  " + flaws_text(report);
-  return report.name + "  ok  " + megabytes(report.bytes) +
+  return report.name + "  ok  " + megabytes(report.bytes) + left_out_text(report) +
          (report.saved != 0 ? ", saved " + local_time(report.saved) : "");
 }
 
@@ -54,6 +64,8 @@ Json to_json(const CheckpointReport& report) {
   auto flaws = Json::array();
   for (const auto& flaw : report.flaws)
     flaws.push_back({{"file", flaw.file}, {"kind", flaw.kind}, {"problem", flaw.problem}});
+  auto left_out = Json(nullptr);
+  if (report.left_out) left_out = {{"parameters", report.left_out->tensors}, {"bytes", report.left_out->bytes}};
   return {{"name", report.name},
           {"path", report.path.string()},
           {"step", report.step},
@@ -62,6 +74,7 @@ Json to_json(const CheckpointReport& report) {
           {"bytes", report.bytes},
           {"saved", static_cast<int64_t>(report.saved)},
           {"world_size", report.world_size},
+          {"left_out", std::move(left_out)},
           {"flaws", std::move(flaws)}};
 }
 

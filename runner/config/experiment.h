@@ -263,7 +263,8 @@ struct CheckpointConfig {
   int64_t keep = 3;
   std::string monitor = "val/accuracy";  // the metric that `best` follows
   bool maximize = true;
-  bool async = true;  // written while training continues, from a copy in host memory
+  bool async = true;            // written while training continues, from a copy in host memory
+  bool only_trainable = false;  // without parameters that never train, which a resumed run makes again
   Resume resume = Resume::kNever;
   std::string resume_from;  // the path of a run or checkpoint, with Resume::kFrom
 };

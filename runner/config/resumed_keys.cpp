@@ -27,10 +27,20 @@ Text seed(const Experiment& experiment) { return std::to_string(experiment.seed)
 Text shards(const Experiment& experiment) { return std::to_string(experiment.trainer.shards); }
 Text loss_scale(const Experiment& experiment) { return std::to_string(experiment.trainer.loss_scale); }
 Text sanity_batches(const Experiment& experiment) { return std::to_string(experiment.trainer.sanity_batches); }
-Text pretrained_file(const Experiment& experiment) { return experiment.pretrained.file; }
-Text pretrained_skip(const Experiment& experiment) { return joined(experiment.pretrained.skip.patterns); }
+// With checkpoint.only_trainable, a resumed run begins with these weights again: the file may lie elsewhere now, and
+// the checkpoint's digest says whether it is the same.
+bool are_first_weights_fixed(const Experiment& experiment) { return !experiment.checkpoint.only_trainable; }
+
+Text pretrained_file(const Experiment& experiment) {
+  return are_first_weights_fixed(experiment) ? Text(experiment.pretrained.file) : std::nullopt;
+}
+
+Text pretrained_skip(const Experiment& experiment) {
+  return are_first_weights_fixed(experiment) ? Text(joined(experiment.pretrained.skip.patterns)) : std::nullopt;
+}
 
 Text pretrained_rename(const Experiment& experiment) {
+  if (!are_first_weights_fixed(experiment)) return std::nullopt;
   std::vector<std::string> texts;
   for (const auto& [pattern, replacement] : experiment.pretrained.rename) texts.push_back(pattern + ": " + replacement);
   return joined(texts);
@@ -142,13 +152,17 @@ std::vector<std::string> changes_of_training(const Value& recorded, const Value&
     }
     return texts;
   };
+  const auto* leaves_out = find_at(now, *parse_key_path("checkpoint.only_trainable"));
+  const bool file_may_move = leaves_out && leaves_out->text() == "true";  // see are_first_weights_fixed()
   const auto before = values(recorded), after = values(now);
   auto all = after;
   all.insert(before.begin(), before.end());
   std::vector<std::string> changed;
   for (const auto& [key, value] : all) {
     const bool differs = !before.contains(key) || !after.contains(key) || before.at(key) != after.at(key);
-    if (differs && std::ranges::find(kOfEvaluations, key) == kOfEvaluations.end()) changed.push_back(key);
+    const bool matters =
+        std::ranges::find(kOfEvaluations, key) == kOfEvaluations.end() && !(file_may_move && key == "pretrained.file");
+    if (differs && matters) changed.push_back(key);
   }
   return changed;
 }

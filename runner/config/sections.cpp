@@ -77,6 +77,9 @@ CheckpointConfig read_checkpoint(Options& options) {
   checkpoint.maximize = read_maximize(options, checkpoint.monitor);
   checkpoint.async = options.get<bool>("async", checkpoint.async,
                                        "save in the background, from a copy in memory; false: training waits");
+  checkpoint.only_trainable =
+      options.get<bool>("only_trainable", checkpoint.only_trainable,
+                        "leave out the weights that never train (below an adapter, frozen), with their digest");
   const auto resume = options.get<std::string>(
       "resume", "never", "never, auto (the newest of this run), or the path of a run or checkpoint");
   if (resume.empty()) options.reject("resume", "expected never, auto or a path, found \"\"");

@@ -7,6 +7,7 @@
 #include "train/checkpoint_exchange.h"
 #include "train/model_weights.h"
 #include "train/state_guard.h"
+#include "train/whole_weights.h"
 
 #include <ddprun/error.h>
 
@@ -78,7 +79,9 @@ Checkpoint Checkpointer::live(const TrainState& state) const {
   }
   if (!context_.is_rank_zero()) return checkpoint;
   checkpoint.ranks.front().merge(callbacks_.state());
-  for (const auto& tensor : state_tensors(*context_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
+  checkpoint.left_out = base_.left_out();
+  for (const auto& tensor : state_tensors(*context_.model))
+    if (!base_.has(tensor.name)) checkpoint.model[tensor.name] = tensor.value.detach();
   checkpoint.progress = state.to_json();
   return checkpoint;
 }
@@ -87,7 +90,12 @@ void Checkpointer::restore(const Checkpoint& checkpoint, const TrainState& state
   const auto rank = static_cast<size_t>(context_.communicator.world().rank);
   const auto own = rank < checkpoint.ranks.size() ? checkpoint.ranks[rank] : TensorDict();
   step_.ema().load_state(checkpoint.average);
-  if (rank == 0) load_weights(*context_.model, checkpoint.model, path);
+  if (rank == 0) {
+    base_.keep_changed(checkpoint.model);
+    const auto& model = *context_.model;
+    load_weights(model, with_left_out(checkpoint.model, checkpoint.left_out, model, context_.first_weights, path),
+                 path);
+  }
   broadcast_state(*context_.model, context_.communicator);
   in_plugin({"optimizer", "load_state"},
             [&] { context_.optimizer->load_state(step_.share().own(checkpoint.optimizer)); });
@@ -103,8 +111,7 @@ void Checkpointer::with_weights_of(const std::string& name, const std::function<
   const KeptWeights kept(*context_.model);
   std::string problem;
   try {
-    if (context_.is_rank_zero())
-      load_weights(*context_.model, inference_weights(verify_checkpoint(path)), path.string());
+    if (context_.is_rank_zero()) load_weights(*context_.model, whole(verify_checkpoint(path)), path.string());
   } catch (const std::exception& error) {
     problem = error.what();
     log::warn("the best checkpoint is not tested: " + problem);
@@ -112,6 +119,16 @@ void Checkpointer::with_weights_of(const std::string& name, const std::function<
   if (!context_.communicator.broadcast_text(problem).empty()) return;
   broadcast_state(*context_.model, context_.communicator);
   use();
+}
+
+// The model has what was left out, unless an earlier attempt left out more than this one.
+TensorDict Checkpointer::whole(const CheckpointInfo& info) const {
+  const auto& model = *context_.model;
+  auto held = inference_weights(info);
+  const bool has_all = std::ranges::all_of(
+      model.named_parameters().keys(), [&](const std::string& name) { return held.contains(name) || base_.has(name); });
+  if (!has_all) return whole_weights(info);
+  return with_left_out(std::move(held), info.left_out, model, context_.first_weights, info.path.string());
 }
 
 bool Checkpointer::is_own() const {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "checkpoint/checkpoint.h"
+#include "train/base_weights.h"
 #include "train/callbacks.h"
 #include "train/context.h"
 #include "train/train_state.h"
@@ -21,9 +22,11 @@ namespace ddprun {
 
 class Checkpointer {
  public:
-  // All arguments but `alive` outlive it, which is called while it waits for a save: a slow disk is not a hang.
-  Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, std::function<void()> alive)
-      : context_(context), step_(step), callbacks_(callbacks), alive_(std::move(alive)) {}
+  // All arguments but `alive` outlive it, which is called while it waits for a save: a slow disk is not a hang. `base`
+  // is what checkpoints leave out.
+  Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, BaseWeights& base,
+               std::function<void()> alive)
+      : context_(context), step_(step), callbacks_(callbacks), base_(base), alive_(std::move(alive)) {}
 
   // Starts writing the state. The checkpoint counts once the rows that it stands for are on the disk. Waits for the
   // previous save and, with checkpoint.async off, for this one.
@@ -50,10 +53,12 @@ class Checkpointer {
 
  private:
   Checkpoint live(const TrainState& state) const;
+  TensorDict whole(const CheckpointInfo& info) const;
 
   const Context& context_;
   TrainStep& step_;
   Callbacks& callbacks_;
+  BaseWeights& base_;
   std::function<void()> alive_;
   int64_t saved_step_ = -1;
   std::string saved_path_;

@@ -10,6 +10,7 @@
 #include "imaging/image_batcher.h"
 #include "launch/heartbeat.h"
 #include "metrics/logger_hub.h"
+#include "train/base_weights.h"
 #include "train/data_parallel.h"
 #include "train/precision.h"
 
@@ -42,6 +43,8 @@ struct Context {
   std::shared_ptr<DataParallel> parallel = {};  // the model's copies with trainer.strategy dp; else null
   SplitImages images = {};                      // makes the batches if the images lie in memory
   std::function<void(Activity, int64_t step)> on_activity = {};  // called for each activity; may be null
+  // Of the weights that the run begins with; rank 0 has them if checkpoints leave weights out. Empty: not known.
+  WeightDigests first_weights = {};
   double command_started_at = steady_seconds();
 
   bool is_rank_zero() const { return communicator.world().rank == 0; }

@@ -160,6 +160,16 @@ bool Freezing::ever_trains(const std::string& name) const {
   return until == frozen_.end() || until->second != kNever;
 }
 
+std::set<std::string> Freezing::never_trained() const {
+  std::set<std::string> names;
+  for (const auto& entry : models_.front()->named_parameters()) {
+    const auto until = frozen_.find(entry.key());
+    const bool never = until == frozen_.end() ? !entry.value().requires_grad() : until->second == kNever;
+    if (never) names.insert(entry.key());
+  }
+  return names;
+}
+
 std::string Freezing::text() const {
   int64_t all = 0, frozen = 0, numbers = 0, frozen_numbers = 0;
   std::map<int64_t, int64_t> until;

@@ -15,6 +15,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class Freezing {
 
   // Returns whether the parameter is unfrozen in some step, of a run that is long enough.
   bool ever_trains(const std::string& name) const;
+
+  // Returns the names of the model's parameters that no step trains: those that it does not train itself, and those
+  // that are frozen to the end of the longest run.
+  std::set<std::string> never_trained() const;
 
   // Returns "60 of 62 parameters are frozen (99.9 % of the weights), 12 of them until 5ep", or
   // "all 62 parameters train".

@@ -70,7 +70,7 @@ uint64_t ReplicaCheck::check(int64_t step) {
     std::ranges::move(own.tensors, std::back_inserter(replicas.tensors));
     own = {};
   }
-  const auto digest = digest_of(replicas.names, replicas.tensors);
+  const auto digest = digest_of_replicas(replicas);
   if (world.size == 1) return digest;
   auto all = at::zeros({2, world.size}, at::kLong);
   all[0][world.rank] = std::bit_cast<int64_t>(digest);
@@ -79,6 +79,14 @@ uint64_t ReplicaCheck::check(int64_t step) {
   if (!all[0].eq(all[0][0]).all().item<bool>()) refuse(step, replicas);
   checked_ = step;
   return digest + std::bit_cast<uint64_t>(all[1].sum().item<int64_t>());
+}
+
+uint64_t ReplicaCheck::digest_of_replicas(const Named& replicas) {
+  if (base_.is_empty()) return digest_of(replicas.names, replicas.tensors);
+  Named others;
+  for (size_t i = 0; i < replicas.names.size(); ++i)
+    if (!base_.has(replicas.names[i])) others.add(replicas.names[i], replicas.tensors[i]);
+  return digest_of(others.names, others.tensors) + base_.digest();
 }
 
 void ReplicaCheck::Named::add(std::string name, const at::Tensor& tensor) {

@@ -5,6 +5,7 @@
 // optimizer's state and averages there is only one copy: then the weights are compared.
 #pragma once
 
+#include "train/base_weights.h"
 #include "train/context.h"
 #include "train/ema.h"
 #include "train/optimizer_share.h"
@@ -26,9 +27,9 @@ class ReplicasDiffer : public std::runtime_error {
 
 class ReplicaCheck {
  public:
-  // All outlive it.
-  ReplicaCheck(const Context& context, const Ema& ema, const OptimizerShare& share)
-      : context_(context), ema_(ema), share_(share) {}
+  // All outlive it. `base` is told of the digest of what it has, for which nothing is read twice.
+  ReplicaCheck(const Context& context, const Ema& ema, const OptimizerShare& share, BaseWeights& base)
+      : context_(context), ema_(ema), share_(share), base_(base) {}
 
   // Compares the ranks after this step, and returns the digest of weights, the optimizer's state and averages, which
   // does not depend on who has them. Throws ReplicasDiffer. Collective.
@@ -45,11 +46,13 @@ class ReplicaCheck {
   Named state() const;  // of the optimizer, with averages; this rank's share where they are shared
 
  private:
+  uint64_t digest_of_replicas(const Named& replicas);
   [[noreturn]] void refuse(int64_t step, const Named& replicas) const;
 
   const Context& context_;
   const Ema& ema_;
   const OptimizerShare& share_;
+  BaseWeights& base_;
   int64_t checked_ = -1;  // step; -1: none
 };
 

@@ -41,6 +41,11 @@ OptimizerShare share_of(const Context& context, const Freezing& freezing) {
   return share;
 }
 
+BaseWeights base_of(const Context& context, const Freezing& freezing) {
+  if (!context.experiment.checkpoint.only_trainable || !context.is_rank_zero()) return {};
+  return {*context.model, freezing, context.first_weights};
+}
+
 TrainState first_state(const Context& context) {
   return {.global_batch = context.experiment.trainer.global_batch,
           .batch_per_worker = context.experiment.trainer.batch_per_worker,
@@ -61,6 +66,7 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
       stop_requested_(std::move(stop_requested)),
       plan_(experiment_.trainer, context_.dataset->size(Split::kTrain)),
       freezing_(models_of(context_), experiment_.pretrained, plan_.steps_per_epoch()),
+      base_(base_of(context_, freezing_)),
       recomputation_(models_of(context_), experiment_.trainer.recompute),
       state_(first_state(context_)),
       timer_(context_.backend ? context_.backend->make_timer() : nullptr),
@@ -68,11 +74,11 @@ Trainer::Trainer(Context context, std::vector<NamedCallback> callbacks, std::fun
       log_(context_, plan_, state_, step_, timer_),
       agreement_(context_.communicator, std::move(clock)),
       nonfinite_(context_, state_),
-      replicas_(context_, step_.ema(), step_.share()),
+      replicas_(context_, step_.ema(), step_.share(), base_),
       digests_(context_.run_dir, {context_.communicator.world().size, machine_text(context_)}),
       recorder_(context_, replicas_),
       callbacks_(std::move(callbacks), context_.communicator),
-      checkpoints_(context_, step_, callbacks_, [this] { enter("saving", Activity::kSaving); }),
+      checkpoints_(context_, step_, callbacks_, base_, [this] { enter("saving", Activity::kSaving); }),
       validator_(context_, plan_, state_, step_, log_,
                  {.alive = [this] { enter("evaluating", Activity::kEvaluating); },
                   .interrupted = [this](Split split) { return interrupted(split); },

@@ -9,6 +9,7 @@
 #include "metrics/profiler.h"
 #include "replay/digest_log.h"
 #include "train/agreement.h"
+#include "train/base_weights.h"
 #include "train/callbacks.h"
 #include "train/checkpointer.h"
 #include "train/context.h"
@@ -59,6 +60,7 @@ class Trainer {
 
   const TrainPlan& plan() const { return plan_; }
   const Freezing& freezing() const { return freezing_; }
+  const BaseWeights& base() const { return base_; }  // what checkpoints leave out; rank 0's
   const TrainState& state() const { return state_; }
   const TrainStep& step() const { return step_; }
   const PhaseSeconds& phases() const { return log_.phases(); }  // in this attempt's steps
@@ -123,6 +125,7 @@ class Trainer {
   std::function<bool()> stop_requested_;
   TrainPlan plan_;
   Freezing freezing_;  // before the step, which trains what it leaves
+  BaseWeights base_;
   Recomputation recomputation_;
   TrainState state_;
   StepTimer timer_;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
+#include "train/whole_weights.h"
 
 #include <ddprun/error.h>
 #include <ddprun/files.h>
@@ -113,10 +114,10 @@ TensorDict read_weights(const fs::path& path) {
     return read_safetensors(path);
   }
   if (!fs::exists(path, ignored)) throw UserError(path.string() + ": no such file or folder");
-  if (fs::exists(path / kManifestFile, ignored)) return inference_weights(verify_checkpoint(path));
+  if (fs::exists(path / kManifestFile, ignored)) return whole_weights(verify_checkpoint(path));
   if (const auto index = index_in(path)) return read_shards(*index);
   std::vector<CheckpointFlaw> flaws;
-  if (const auto newest = newest_checkpoint(path, flaws)) return inference_weights(*newest);
+  if (const auto newest = newest_checkpoint(path, flaws)) return whole_weights(*newest);
   throw UserError(
       path.string() +
       " is neither a .safetensors file, nor the folder of a model.safetensors.index.json, nor a checkpoint, "

@@ -7,6 +7,7 @@
 #include "metrics/predictions.h"
 #include "metrics/worst_predictions.h"
 #include "plugin_host/plugin_call.h"
+#include "train/base_weights.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
 #include "train/out_of_memory.h"
@@ -42,8 +43,7 @@ class Inference : public WorkerTask {
 
   int run() final {
     const auto& checkpoint = runtime_.place.attempt.checkpoint;
-    runtime_.build(
-        [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
+    runtime_.build([&](Model& model) { load_weights(model, weights(model), checkpoint); });
     runtime_.set_memory_format(memory_format(checkpoint));
     choose_samples();
     objective_ = runtime_.objective();
@@ -67,6 +67,17 @@ class Inference : public WorkerTask {
   SplitImages images_ = {};
 
  private:
+  // Returns the checkpoint's weights. What it leaves out is made again as the training did, from data only if they are
+  // the run's.
+  TensorDict weights(Model& model) const {
+    const auto info = read_checkpoint_info(runtime_.place.attempt.checkpoint);
+    auto held = inference_weights(info);
+    if (!info.left_out) return held;
+    const auto* data = runtime_.place.noted.empty() ? runtime_.dataset.get() : nullptr;
+    begin_weights(model, data, runtime_.experiment.pretrained);
+    return with_left_out(std::move(held), info.left_out, model, digests_of_weights(model), info.path.string());
+  }
+
   // Returns the memory format of the training, so that the numbers are the same.
   MemoryFormat memory_format(const std::string& checkpoint) const {
     const auto& config = runtime_.experiment.trainer;

@@ -14,6 +14,7 @@
 #include "metrics/metric_sums.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
+#include "train/base_weights.h"
 #include "train/evaluator.h"
 #include "train/freezing.h"
 #include "train/layer_decay.h"
@@ -125,6 +126,8 @@ class Scene {
     const auto steps = TrainPlan(experiment_.trainer, dataset_.size(Split::kTrain)).steps_per_epoch();
     const Freezing freezing({model_}, pretrained, steps);
     if (freezing.is_used()) lines.push_back(freezing.text());
+    if (experiment_.checkpoint.only_trainable)
+      done_.left_out = BaseWeights(*model_, freezing, digests_of_weights(*model_)).text();
     if (!experiment_.trainer.shard_optimizer) return;
     deal_ = deal_out(*optimizer_, workers_, [&](const std::string& name) { return freezing.ever_trains(name); });
   }

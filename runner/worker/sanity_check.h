@@ -23,6 +23,7 @@ struct SanityCheck {
   int64_t step_samples = 0;
   std::vector<std::string> unused;       // parameters that the loss does not depend on
   std::vector<std::string> pretrained;   // what the section `pretrained` does
+  std::string left_out;                  // what checkpoint.only_trainable does; empty: it is off
   std::vector<std::string> warnings;     // what doubts_with_data() says
   std::optional<MemoryPlan> memory;      // none if it failed
   std::optional<MemoryPlan> recomputed;  // the same with trainer.recompute=all, if there are blocks and none is chosen

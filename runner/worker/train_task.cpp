@@ -15,12 +15,12 @@
 #include "metrics/objective.h"
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
+#include "train/base_weights.h"
 #include "train/checkpoint_exchange.h"
 #include "train/freezing.h"
 #include "train/master_weights.h"
 #include "train/model_weights.h"
 #include "train/precision.h"
-#include "train/pretrained_weights.h"
 #include "train/shard_check.h"
 #include "train/state_guard.h"
 #include "train/trainer.h"
@@ -94,12 +94,7 @@ class TrainTask final : public WorkerTask {
   void prepare() {
     runtime_.build([this](Model& model) {
       if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
-      if (!runtime_.place.attempt.checkpoint.empty()) return;
-      const auto& pretrained = runtime_.experiment.pretrained;
-      const bool begins_anew = pretrained.file.empty() || !pretrained.skip.patterns.empty();
-      if (begins_anew) in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
-      if (pretrained.file.empty() || runtime_.place.rank != 0) return;  // the others get rank 0's weights
-      log::info("pretrained: " + load_pretrained(model, pretrained).text(pretrained.file));
+      begin(model);
     });
     require_something_to_learn(runtime_.experiment, *runtime_.dataset, *runtime_.model);
     require_same_data(*runtime_.dataset, runtime_.experiment, runtime_.communicator);
@@ -121,6 +116,27 @@ class TrainTask final : public WorkerTask {
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     if (runtime_.place.attempt.world_size > 1) flight_record_.emplace(logs(), runtime_.place.rank, recorder());
     checkpoints_ = make_saver();
+  }
+
+  // Gives the model the weights that the run begins with; a resumed one needs them where checkpoints leave some out.
+  void begin(Model& model) {
+    const auto& checkpoint = runtime_.place.attempt.checkpoint;
+    const bool is_rank_zero = runtime_.place.rank == 0;  // the others get its weights
+    const bool leaves_out = runtime_.experiment.checkpoint.only_trainable, resumes = !checkpoint.empty();
+    if (resumes && !is_rank_zero) return;
+    const bool lacks_some = resumes && read_checkpoint_info(checkpoint).left_out.has_value();
+    if (resumes && !leaves_out && !lacks_some) return;
+    try {
+      const auto loaded = begin_weights(model, runtime_.dataset.get(), runtime_.experiment.pretrained,
+                                        is_rank_zero ? PretrainedFile::kRead : PretrainedFile::kLeave);
+      if (!loaded.empty()) log::info("pretrained: " + loaded);
+    } catch (const UserError& error) {
+      if (!resumes) throw;
+      throw UserError(log::text(error.what(), "; the run needs it to resume, since ",
+                                lacks_some ? checkpoint.string() + " leaves out the weights that never train"
+                                           : "checkpoint.only_trainable leaves its weights out of checkpoints"));
+    }
+    if (is_rank_zero && (leaves_out || lacks_some)) first_weights_ = digests_of_weights(model);
   }
 
   std::unique_ptr<WatchedObjective> objective() const {
@@ -234,6 +250,7 @@ class TrainTask final : public WorkerTask {
                     .parallel = runtime_.data_parallel(),
                     .images = runtime_.images(),
                     .on_activity = [this](Activity activity, int64_t step) { on_activity(activity, step); },
+                    .first_weights = first_weights_,
                     .command_started_at = runtime_.place.started_at},
                    make_callbacks(), stop_requested_);
   }
@@ -282,6 +299,7 @@ class TrainTask final : public WorkerTask {
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.attempt.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.attempt.run_dir, place.attempt.number);
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
+    if (place.rank == 0) tell_of_base(trainer.base());
     if (place.rank == 0 && runtime_.experiment.trainer.ema_decay > 0)
       log::info(
           "trainer.ema_decay: val/ and test/ are measured with the averaged weights, as predict and export take them");
@@ -325,6 +343,12 @@ class TrainTask final : public WorkerTask {
     if (place.rank != 0) return;
     record_data_form(trainer.state().step);
     tell_of_doubts();
+  }
+
+  void tell_of_base(const BaseWeights& base) const {
+    if (!runtime_.experiment.checkpoint.only_trainable) return;
+    if (!base.is_empty()) return log::info("checkpoint.only_trainable: " + base.text());
+    log::warn("checkpoint.only_trainable: has no effect: " + base.text());
   }
 
   // For `ddprun export`, for those who ask what the run saw, and for the next attempt. Data that cannot be read here
@@ -456,6 +480,7 @@ class TrainTask final : public WorkerTask {
   StopRequested stop_requested_;
   TimeSince since_command_;
   std::optional<Checkpoint> resumed_;  // until it is restored
+  WeightDigests first_weights_;        // rank 0's, where checkpoints leave weights out
   HeartbeatWriter heartbeat_;
   ReachPoint fault_;
   Runtime runtime_;

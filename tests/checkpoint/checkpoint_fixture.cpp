@@ -70,6 +70,7 @@ Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
                 {"bn.num_batches_tracked", at::scalar_tensor(step, at::kLong)}},
       .optimizer = {{"conv1.weight/momentum", at::arange(24, at::kFloat).view({2, 3, 2, 2}) * 0.5 - base}},
       .progress = "{\"epoch\": " + std::to_string(step) + "}"};
+  if (step % 2 == 0) checkpoint.left_out = {.digest = static_cast<uint64_t>(step), .tensors = 3, .bytes = 4000};
   for (int64_t rank = 0; rank < world_size; ++rank)
     checkpoint.ranks.push_back({{"cpu_generator", at::full({64}, (step + rank) % 256, at::kByte)}});
   return checkpoint;
@@ -77,6 +78,7 @@ Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
 
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b) {
   if (a.step != b.step) return ::testing::AssertionFailure() << "steps " << a.step << " and " << b.step;
+  if (a.left_out != b.left_out) return ::testing::AssertionFailure() << "other weights are left out";
   if (a.progress != b.progress) return ::testing::AssertionFailure() << a.progress << " and " << b.progress;
   if (auto result = same(a.model, b.model); !result) return result << " in the model";
   if (auto result = same(a.optimizer, b.optimizer); !result) return result << " in the optimizer";

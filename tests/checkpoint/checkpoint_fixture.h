@@ -29,8 +29,8 @@ class CheckpointTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// A whole checkpoint of `step` in a world of that size; its values depend on the step and, in the last part, on the
-// rank.
+// An intact checkpoint of `step` in a world of that size; its values depend on the step and, in the last part, on the
+// rank. Those of even steps leave weights out.
 Checkpoint sample_checkpoint(int64_t step, int64_t world_size = 1);
 
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);

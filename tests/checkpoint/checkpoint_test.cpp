@@ -105,8 +105,30 @@ TEST_F(CheckpointOnDisk, TellsBothDigestsOfADamagedFile) {
 }
 
 TEST_F(CheckpointOnDisk, SaysThatItsFormatIsNewer) {
-  edit_manifest("\"format\": 1", "\"format\": 2");
+  edit_manifest("\"format\": 2", "\"format\": 3");
   EXPECT_THAT(problem(), HasSubstr("use a newer ddprun"));
+}
+
+TEST_F(CheckpointOnDisk, HasTheFirstFormatIfItLeavesNothingOut) {
+  const auto whole = lone_writer(folder()).save(sample_checkpoint(101), false);
+  EXPECT_THAT(read_bytes(whole / kManifestFile), HasSubstr("\"format\": 1"));
+  EXPECT_FALSE(verify_checkpoint(whole).left_out);
+  EXPECT_EQ(verify_checkpoint(path_).left_out, sample_checkpoint(100).left_out);
+}
+
+TEST_F(CheckpointOnDisk, KeepsWhatItLeavesOutWhenItBecomesTheBest) {
+  auto writer = lone_writer(folder());
+  for (const bool best : {false, true}) writer.save(sample_checkpoint(102), best);
+  const auto manifest = read_manifest(path_.parent_path() / "step_00000102");
+  EXPECT_TRUE(manifest.best);
+  EXPECT_EQ(manifest.left_out, sample_checkpoint(102).left_out);
+}
+
+TEST_F(CheckpointOnDisk, RefusesAManifestThatLeavesOutNothingOrCannotSayWhat) {
+  auto manifest = read_manifest(path_);
+  manifest.left_out->tensors = 0;
+  write_manifest(path_, manifest);
+  EXPECT_THAT(problem(), HasSubstr("what it says of the weights that it leaves out is out of range"));
 }
 
 TEST_F(CheckpointOnDisk, MistrustsAManifestThatWasEdited) {

@@ -55,6 +55,8 @@ TEST_F(Inspection, AWholeRunHasNoFlawAndTellsWhereItsLinksPoint) {
   const auto& first = report.checkpoints[0];
   EXPECT_EQ(first.step, 1);
   EXPECT_EQ(first.world_size, 1);
+  EXPECT_FALSE(first.left_out);
+  EXPECT_EQ(report.checkpoints[1].left_out, sample_checkpoint(2).left_out);
   uint64_t bytes = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path_of(1))) bytes += entry.file_size();
   EXPECT_EQ(first.bytes, bytes);

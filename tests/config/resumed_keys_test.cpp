@@ -67,7 +67,7 @@ const std::map<std::string, std::set<std::string>> kObeyed{
                   "div_factor", "final_div_factor", "anneal",      "factor",     "patience",        "threshold",
                   "cooldown",   "min_lr",           "from",        "to"}},
     {"early_stopping", {"patience", "min_delta", "target", "hold"}},
-    {"checkpoint", {"every", "keep", "async"}},
+    {"checkpoint", {"every", "keep", "async", "only_trainable"}},
     {"predictions", {"num_batches_to_log", "log_images_per_batch"}},
     {"histograms", {"every", "bins"}},
     {"profile", {"steps", "ranks", "shapes", "memory"}},
@@ -171,6 +171,13 @@ TEST_F(ResumedKeys, AnotherMonitorMayHaveAnotherDefaultMode) {
               ElementsAre(HasSubstr("checkpoint.monitor: a resumed run cannot change it")));
 }
 
+TEST_F(ResumedKeys, TheFirstWeightsMayLieElsewhereIfCheckpointsLeaveThemOut) {
+  const std::string text = "pretrained: {file: /w}\n", with_key = text + "checkpoint: {only_trainable: true}\n";
+  EXPECT_THAT(changes(with_key, {"pretrained.file=/moved", "pretrained.skip=[fc.*]"}), IsEmpty());
+  EXPECT_THAT(changes(with_key, {"pretrained.file=/moved", "checkpoint.only_trainable=false"}), IsEmpty());
+  EXPECT_THAT(changes(text, {"pretrained.file=/moved"}), SizeIs(1));
+}
+
 TEST_F(ResumedKeys, OnlyWhatIsAskedForCounts) {
   const auto recorded = loaded(kMinimal), now = loaded(kMinimal, {"seed=3", "name=n", "resources.gpus=1"});
   EXPECT_THAT(ignored_changes(recorded, now, {By::kFolder}), ElementsAre(HasSubstr(": name: ")));
@@ -185,6 +192,9 @@ TEST_F(ResumedKeys, OfARunThatTrainsNoMoreThoseOfTheTrainingAreTold) {
               ElementsAre("optimizer.lr"));
   EXPECT_THAT(changed("trainer: {ema_decay: 0.9}\n", "trainer: {max_steps: 9, eval_batch: 3}\nmodel: {plugin: m}\n"),
               ElementsAre("model.plugin", "trainer.ema_decay"));
+  EXPECT_THAT(changed("pretrained: {file: a}\ncheckpoint: {only_trainable: true}\n",
+                      "pretrained: {file: b}\ncheckpoint: {only_trainable: true}\n"),
+              IsEmpty());
   EXPECT_THAT(changed("callbacks: [a]\n", "callbacks: [a, b]\ndataset: {root: x}\n"), ElementsAre("callbacks"));
 }
 

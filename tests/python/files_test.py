@@ -281,6 +281,9 @@ class Folder(FolderTest):
             self.assert_refused(words, run.weights, 10)
         self.write("checkpoints/step_00000010/model.safetensors", whole)
         self.assertEqual(run.weights(10)["w"].tolist(), [1, 2])
+        self.write("checkpoints/step_00000010/manifest.json", '{"left_out": {"digest": "0", "parameters": 1, "bytes": 4}}')
+        self.assert_refused("holds only what trains (checkpoint.only_trainable): run.export(FILE, 10) writes all weights", run.weights, 10)
+        self.assertEqual(run.weights(10, only_trainable=True)["w"].tolist(), [1, 2])
         self.assert_refused("has no checkpoint best; there are: step 10", run.weights)
 
     def test_links_that_lead_out_are_not_followed(self):

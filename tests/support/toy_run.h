@@ -7,6 +7,7 @@
 #include "comm/replicate.h"
 #include "support/ranks.h"
 #include "support/toy.h"
+#include "train/base_weights.h"
 #include "train/checkpoint_exchange.h"
 #include "train/master_weights.h"
 #include "train/trainer.h"
@@ -122,6 +123,7 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
     model->to(device);
     precision.convert(*model);
     broadcast_state(*model, communicator);
+    const auto first_weights = digests_of_weights(*model);
     const auto optimizer = started_optimizer(run.make_optimizer(run.lr), *model, run.experiment);
     const MeanCrossEntropy objective;
     std::vector<LoggerHub::Entry> entries;
@@ -146,7 +148,8 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
          .precision = precision,
          .backend = backend,
          .device = device,
-         .parallel = on_devices(run, model)},
+         .parallel = on_devices(run, model),
+         .first_weights = first_weights},
         run.make_callbacks ? run.make_callbacks() : std::vector<NamedCallback>(),
         [&] { return ++asked, run.stop && run.stop(rank, self->state().step); },
         [&] { return run.step_seconds * asked; });

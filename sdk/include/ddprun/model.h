@@ -50,7 +50,9 @@ class DDPRUN_API Model : public torch::nn::Module {
   virtual void prepare(const DataSpec& data);
 
   // Adapts the initial weights to the training samples: whitening, scales. Called after prepare(), on the CPU, once in
-  // a run: a resumed run takes its weights from the checkpoint. The default changes nothing.
+  // a run: a resumed run takes its weights from the checkpoint. Only where checkpoints leave weights out
+  // (checkpoint.only_trainable), it is called again to make those, and must come to the same. The default changes
+  // nothing.
   virtual void initialize(const Dataset& data);
 
   // Returns the predictions, [B, C] logits for a classifier, [B, T, C] for one of symbols. `input` is that of the

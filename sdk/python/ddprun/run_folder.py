@@ -242,12 +242,18 @@ class Run:
                 found[int(folder.name[5:])] = folder
         return dict(sorted(found.items()))
 
-    def weights(self, which="best"):
+    def weights(self, which="best", *, only_trainable=False):
         """Returns the tensors by name, of the checkpoint "best", "last" or of a step: torch's if torch is installed,
-        otherwise numpy's.
+        otherwise numpy's. Of one that was saved with checkpoint.only_trainable there is only what it holds, and only
+        where `only_trainable` asks for that.
         """
         for tried in range(3):  # a run that continues removes its older checkpoints
             folder = self.checkpoint(which)
+            if not only_trainable and read_object(folder / "manifest.json").get("left_out"):
+                raise UserError(
+                    f"{folder} holds only what trains (checkpoint.only_trainable): run.export(FILE, {which!r}) writes all weights, and"
+                    f" run.weights({which!r}, only_trainable=True) has those that train"
+                )
             try:
                 return read_weights(folder / "model.safetensors")
             except FileNotFoundError:
@@ -272,11 +278,12 @@ class Run:
         yet = " yet" if self.status == "running" else ""
         raise UserError(f"{self.path} has no checkpoint{yet} (checkpoint.every says when there is one)")
 
-    def export(self, path, checkpoint=None, *, raw=False, force=False):
+    def export(self, path, checkpoint=None, *, raw=False, force=False, only_trainable=False):
         """Writes the weights, or with .ts, .pt2 or .onnx the network, of the checkpoint "best", "last" or of a step to a file,
-        as `ddprun export` does, and returns its path. `force` replaces a file that is there.
+        as `ddprun export` does, and returns its path. `force` replaces a file that is there; `only_trainable` leaves out
+        the weights that never train.
         """
-        flags = [*(["--raw"] if raw else []), *(["--force"] if force else [])]
+        flags = [*(["--raw"] if raw else []), *(["--force"] if force else []), *(["--only-trainable"] if only_trainable else [])]
         say_and_run("export", self.path, *self._named(checkpoint), *flags, "--out", path)
         return pathlib.Path(path)
 

@@ -3,6 +3,7 @@
 
 #include <ddprun/error.h>
 
+#include <cstring>
 #include <sstream>
 
 namespace ddprun {
@@ -58,10 +59,29 @@ void verify_same_model(const Model& model, const Model& copy) {
                   first_difference(first, second) + kSameOnAll);
 }
 
+namespace {
+
+// Returns whether processes may share the memory of a parameter, until one of them writes to it.
+bool may_lie_in_shared_memory(const at::Tensor& parameter) { return parameter.is_cpu() && !parameter.requires_grad(); }
+
+// Writes to the parameter only if rank 0 has other bits.
+void broadcast_without_writing(const at::Tensor& parameter, Communicator& communicator) {
+  const auto own = parameter.detach().contiguous(), received = own.clone(at::MemoryFormat::Contiguous);
+  communicator.broadcast({received});
+  if (std::memcmp(own.const_data_ptr(), received.const_data_ptr(), own.nbytes()) == 0) return;
+  parameter.detach().copy_(received);
+}
+
+}  // namespace
+
 void broadcast_state(const Model& model, Communicator& communicator) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& tensor : state_tensors(model)) tensors.push_back(tensor.value);
+  if (!communicator.is_distributed()) return;
+  std::vector<at::Tensor> tensors, apart;
+  for (const auto& parameter : model.named_parameters())
+    (may_lie_in_shared_memory(parameter.value()) ? apart : tensors).push_back(parameter.value());
+  for (const auto& buffer : model.named_buffers()) tensors.push_back(buffer.value());
   communicator.broadcast(std::move(tensors));
+  for (const auto& parameter : apart) broadcast_without_writing(parameter, communicator);
 }
 
 }  // namespace ddprun

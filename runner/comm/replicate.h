@@ -24,7 +24,8 @@ void verify_same_model(const Model& model, Communicator& communicator);
 // Does the same within one process, for a model and another that was made later from the same options.
 void verify_same_model(const Model& model, const Model& copy);
 
-// Copies rank 0's parameters and buffers to all ranks.
+// Copies rank 0's parameters and buffers to all ranks. Parameters on the CPU that do not train are written to only if
+// they differ, so that processes can share their memory.
 void broadcast_state(const Model& model, Communicator& communicator);
 
 }  // namespace ddprun

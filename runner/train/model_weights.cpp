@@ -9,6 +9,7 @@
 
 #include <torch/types.h>
 
+#include <cstring>
 #include <set>
 #include <stdexcept>
 
@@ -38,7 +39,10 @@ void load_weights(const Model& model, const TensorDict& saved, const std::string
           (missing ? " is missing in it"
                    : log::text(" is ", found->second.sizes(), " in it and ", tensor.value.sizes(), " in the model")));
     }
-    tensor.value.copy_(found->second);
+    const bool is_itself = found->second.is_alias_of(tensor.value) &&
+                           found->second.const_data_ptr() == tensor.value.const_data_ptr() &&
+                           found->second.strides() == tensor.value.strides();
+    if (!is_itself) tensor.value.copy_(found->second);
   }
   for (const auto& [name, value] : saved) {
     if (!known.contains(name)) throw UserError(where + " does not fit the model, which has no " + name);
@@ -52,8 +56,19 @@ KeptWeights::KeptWeights(const Model& model) {
   }
 }
 
+namespace {
+
+// Returns whether it is in host memory and has these bits: then it need not be written to, and may be shared.
+bool has_kept(const at::Tensor& tensor, const at::Tensor& values) {
+  return tensor.is_cpu() && tensor.is_non_overlapping_and_dense() && tensor.strides() == values.strides() &&
+         std::memcmp(tensor.const_data_ptr(), values.const_data_ptr(), tensor.nbytes()) == 0;
+}
+
+}  // namespace
+
 KeptWeights::~KeptWeights() {
-  for (auto& [tensor, values] : kept_) tensor.copy_(values);
+  for (auto& [tensor, values] : kept_)
+    if (!has_kept(tensor, values)) tensor.copy_(values);
 }
 
 }  // namespace ddprun

@@ -105,7 +105,12 @@ class Exported final : public Model {
       : file_(options.require<fs::path>("file", "what tools/export_model (ddprun-export-model) wrote: net.pt2")),
         fused_(options.get<bool>("fused_layers", false,
                                  "BatchNorm with ReLU and 2 x 2 pooling, and dropout, in one pass on CPUs: faster, and "
-                                 "equal to Python within rounding, no longer in every bit")) {
+                                 "equal to Python within rounding, no longer in every bit")),
+        fixed_(options.get<bool>("mapped", false,
+                                 "weights that do not train stay in the file, mapped into memory, which workers on one "
+                                 "machine share; on CPUs")
+                   ? Fixed::kMapped
+                   : Fixed::kRead) {
     if (!options.has("file")) return;
     try {
       if (!fs::is_regular_file(file_)) throw UserError("no such file");
@@ -121,7 +126,7 @@ class Exported final : public Model {
 
   void prepare(const DataSpec& data) override try {
     require_mask(data);
-    auto weights = contents_->archive.tensors();
+    auto weights = contents_->archive.tensors(fixed_);
     training_.emplace(std::move(contents_->training));
     evaluation_.emplace(std::move(*contents_->evaluation));
     prediction_ = std::move(contents_->prediction);
@@ -252,6 +257,7 @@ class Exported final : public Model {
 
   const fs::path file_;
   const bool fused_;
+  const Fixed fixed_;
   std::optional<Contents> contents_;  // until prepare()
   std::map<std::string, at::Tensor> tensors_;
   std::set<std::string> constants_;

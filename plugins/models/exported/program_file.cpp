@@ -7,13 +7,22 @@
 #include <ddprun/error.h>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/StringUtil.h>
 #include <caffe2/serialize/inline_container.h>
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -84,7 +93,35 @@ std::string digest_of(const std::map<std::string, Weight>& tensors) {
 
 }  // namespace
 
-Archive::Archive(const std::filesystem::path& file) try : reader_(open(file)) {
+// The file's pages, shared with all that read it; those that are written to become this process' own.
+class Archive::Mapping {
+ public:
+  explicit Mapping(const std::filesystem::path& file) {
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (fd >= 0 && ::fstat(fd, &status) == 0) {
+      size_ = static_cast<size_t>(status.st_size);
+      bytes_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    }
+    const int problem = errno;
+    if (fd >= 0) ::close(fd);
+    if (bytes_ == MAP_FAILED) throw UserError(c10::str("it cannot be mapped into memory: ", std::strerror(problem)));
+  }
+  ~Mapping() { ::munmap(bytes_, size_); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  // Returns the bytes at an offset of the file, or null if so many are not there.
+  uint8_t* at(size_t offset, size_t bytes) const {
+    return offset <= size_ && bytes <= size_ - offset ? static_cast<uint8_t*>(bytes_) + offset : nullptr;
+  }
+
+ private:
+  void* bytes_ = MAP_FAILED;
+  size_t size_ = 0;
+};
+
+Archive::Archive(const std::filesystem::path& file) try : file_(file), reader_(open(file)) {
   if (!has("archive_format") || text("archive_format") != "pt2") {
     throw UserError(
         has("constants.pkl")
@@ -220,12 +257,29 @@ at::Tensor Archive::read(const Entry& entry) const try {
   damaged("its part " + entry.place.record + " cannot be read");
 }
 
-std::map<std::string, Weight> Archive::tensors() const {
+// Its numbers lie in the file as they lie in memory, at a multiple of 64 bytes; the digest of all says whether they do.
+at::Tensor Archive::mapped(const Entry& entry, const std::shared_ptr<const Mapping>& mapping) const try {
+  const auto& place = entry.place;
+  auto* bytes = mapping->at(reader_->getRecordOffset(place.record), reader_->getRecordSize(place.record));
+  if (!bytes) damaged("its part " + place.record + " is not all there");
+  auto* numbers = bytes + static_cast<size_t>(place.offset) * c10::elementSize(place.type);
+  return at::from_blob(numbers, place.sizes, place.strides, [mapping](void*) {}, at::TensorOptions(place.type));
+} catch (const c10::Error&) {
+  damaged("its part " + entry.place.record + " cannot be read");
+}
+
+std::map<std::string, Weight> Archive::tensors(Fixed fixed) const {
+  if (fixed == Fixed::kMapped && digest_.empty())
+    throw UserError("an earlier version wrote it without a digest, so it cannot be mapped; export it again");
+  const auto mapping = fixed == Fixed::kMapped ? std::make_shared<const Mapping>(file_) : nullptr;
+  std::set<Place> changing;
+  for (const auto& [name, entry] : entries_)
+    if (entry.requires_grad || !entry.is_parameter) changing.insert(entry.place);
   std::map<std::string, Weight> tensors;
   std::map<Place, at::Tensor> read_already;
   for (const auto& [name, entry] : entries_) {
     auto& tensor = read_already[entry.place];
-    if (!tensor.defined()) tensor = read(entry);
+    if (!tensor.defined()) tensor = mapping && !changing.contains(entry.place) ? mapped(entry, mapping) : read(entry);
     tensors[name] = {.tensor = tensor, .is_parameter = entry.is_parameter, .is_state = entry.is_state};
   }
   if (!digest_.empty() && digest_of(tensors) != digest_) damaged("its weights are not those that were written");

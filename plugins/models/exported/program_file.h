@@ -25,6 +25,10 @@ struct Weight {
   bool is_state = false;  // a part of the module's state_dict(): not a constant, nor a buffer that is not saved
 };
 
+// Where parameters that do not train lie: in memory of this process, or in that of the archive's file, which processes
+// share. What is written to them is this process' own.
+enum class Fixed { kRead, kMapped };
+
 class Archive {
  public:
   // Reads what the archive holds, not its tensors, but whether they are all there. Throws UserError, without the file's
@@ -49,10 +53,13 @@ class Archive {
 
   // Returns parameters, buffers and constants by their names in Python, on the CPU. Two names of the same numbers (tied
   // weights) share one tensor; parameters require gradients as they did in Python. The tensors own what was read: the
-  // archive may go, and be replaced. Throws UserError if they are not those that were written.
-  std::map<std::string, Weight> tensors() const;
+  // archive may go, and be replaced; mapped ones need its numbers until they go, under whatever name. Throws UserError
+  // if they are not those that were written, or cannot be mapped.
+  std::map<std::string, Weight> tensors(Fixed fixed = Fixed::kRead) const;
 
  private:
+  class Mapping;  // of the whole file
+
   // Where a tensor's numbers are: those with the same place are one tensor.
   struct Place {
     std::string record;
@@ -77,7 +84,9 @@ class Archive {
   void find_tensors(const std::string& folder, const std::string& config);
   static Entry entry_of(const std::string& folder, const nlohmann::json& payload);
   at::Tensor read(const Entry& entry) const;
+  at::Tensor mapped(const Entry& entry, const std::shared_ptr<const Mapping>& mapping) const;
 
+  std::filesystem::path file_;
   std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
   std::string name_;  // of the program: "model"
   nlohmann::json training_, evaluation_, prediction_;

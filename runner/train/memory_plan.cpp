@@ -220,7 +220,7 @@ std::string text_of(const MemoryPlan& plan, int64_t samples) {
 // Without a copy, rank 0 collects what the others have of a shared optimizer.
 std::string saving_text(const MemoryPlan& plan, bool is_copied) {
   const auto bytes = is_copied ? plan.saved : plan.saved - plan.weights - plan.optimizer - plan.averages;
-  return bytes == 0 ? "" : ", and " + size_text(bytes) + " more of worker 0 while it saves";
+  return bytes <= 0 ? "" : ", and " + size_text(bytes) + " more of worker 0 while it saves";
 }
 
 MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, const TensorDict& averages) {

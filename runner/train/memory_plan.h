@@ -26,7 +26,7 @@ struct MemoryPlan {
   int64_t sharing = 1;  // workers that share optimizer and averages (trainer.shard_optimizer); the most of one counts
   int64_t fixed = 0;    // of a step, besides gradients, however few samples there are
   int64_t per_sample = 0;
-  int64_t saved = 0;  // in a checkpoint: weights, the whole optimizer, averages
+  int64_t saved = 0;  // in a checkpoint: weights, the whole optimizer, averages; less what it leaves out
 
   void share(int64_t workers, double largest);  // `largest` of all is one worker's
 

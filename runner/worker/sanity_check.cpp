@@ -39,7 +39,9 @@
 #include <algorithm>
 #include <iomanip>
 #include <optional>
+#include <set>
 #include <sstream>
+#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -126,8 +128,10 @@ class Scene {
     const auto steps = TrainPlan(experiment_.trainer, dataset_.size(Split::kTrain)).steps_per_epoch();
     const Freezing freezing({model_}, pretrained, steps);
     if (freezing.is_used()) lines.push_back(freezing.text());
-    if (experiment_.checkpoint.only_trainable)
+    if (experiment_.checkpoint.only_trainable) {
       done_.left_out = BaseWeights(*model_, freezing, digests_of_weights(*model_)).text();
+      left_out_ = freezing.never_trained();
+    }
     if (!experiment_.trainer.shard_optimizer) return;
     deal_ = deal_out(*optimizer_, workers_, [&](const std::string& name) { return freezing.ever_trains(name); });
   }
@@ -169,6 +173,8 @@ class Scene {
         const auto autocast = precision.autocast();
         return call_step(*model_, batch, *objective).loss;
       });
+      for (const auto& weight : model_->named_parameters())
+        if (left_out_.contains(weight.key())) plan.saved -= static_cast<int64_t>(weight.value().nbytes());
       if (deal_) plan.share(workers_, deal_->largest());
       return plan;
     };
@@ -219,6 +225,7 @@ class Scene {
   std::shared_ptr<Optimizer> optimizer_;
   std::optional<Recomputation> recomputation_;  // of the model
   std::optional<Deal> deal_;                    // with trainer.shard_optimizer
+  std::set<std::string> left_out_;              // parameters, of checkpoints with checkpoint.only_trainable
   std::optional<Batch> training_, evaluation_;
   SanityCheck done_;
 };

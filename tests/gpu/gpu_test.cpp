@@ -298,6 +298,8 @@ TEST_F(Gpu, ADigestIsThatOfTheWordsOneAfterTheOther) {
     }
   }
   EXPECT_EQ(digest_of(on_gpu), expected);
+  const std::vector<std::string> names{"a", "b.weight", "c"};
+  EXPECT_EQ(digest_of(names, on_gpu), digest_of(names, tensors));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ import unittest
 
 import torch
 
+import eager  # noqa: F401; makes tests/support known
 from command import CommandTest, all_rows, main, summary, use_peers
 from export_tool import ExportTool
 

@@ -6,11 +6,12 @@ import importlib.util
 import json
 import os
 
-import safetensors.torch
 import torch
 
 from command import CommandTest, main, use_peers
+from eager import save
 from export_tool import ExportTool
+from weights import load
 
 SYMBOLS, LENGTH, SAMPLES = 50, 12, 24
 FOLDERS = {  # SOURCE and arguments, the input besides the symbols, whether targets are sequences
@@ -41,7 +42,7 @@ class TransformersFolder(CommandTest, ExportTool):
         generator = torch.Generator().manual_seed(2)
         symbols = torch.randint(0, SYMBOLS, (SAMPLES, LENGTH), generator=generator)
         target = symbols.roll(-1, 1).contiguous() if of_sequences else torch.randint(0, 3, (SAMPLES,), generator=generator)
-        safetensors.torch.save_file({"input": symbols, "target": target}, self.folder / "data.safetensors")
+        save(self.folder / "data.safetensors", {"input": symbols, "target": target})
         words = [word for setting in (*settings, f"vocab_size={SYMBOLS}") for word in ("--set", setting)]
         self.run_export(source, *words, "--input", f"input_ids={LENGTH}:int64:{SYMBOLS}", "--out", "net.pt2")
         experiment = {
@@ -77,7 +78,7 @@ class TransformersFolder(CommandTest, ExportTool):
 
     def assert_same_weights(self, network):
         self.ddprun("export", "run", "--out", "weights.safetensors")
-        weights, state = safetensors.torch.load_file(self.folder / "weights.safetensors"), network.state_dict()
+        weights, state = load(self.folder / "weights.safetensors"), network.state_dict()
         self.assertEqual(set(weights), set(state))
         self.assertEqual([name for name in weights if not torch.equal(weights[name], state[name])], [])
 
@@ -104,7 +105,7 @@ class TransformersFolder(CommandTest, ExportTool):
         for file in files - {"model.safetensors"}:
             mine, theirs = (json.loads((self.folder / place / file).read_text()) for place in ("net", "again"))
             self.assertEqual(mine, theirs, file)
-        mine, theirs = (safetensors.torch.load_file(self.folder / place / "model.safetensors") for place in ("net", "again"))
+        mine, theirs = (load(self.folder / place / "model.safetensors") for place in ("net", "again"))
         self.assertEqual(set(mine), set(theirs))
 
     def test_what_cannot_be_written_says_why(self):

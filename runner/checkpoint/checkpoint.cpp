@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
+#include "base/digest_text.h"
 #include "base/files_below.h"
 #include "base/log.h"
 #include "strict_json.h"
@@ -20,9 +21,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <iomanip>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -202,7 +201,6 @@ using nlohmann::json;
 constexpr int64_t kFormat = 2;       // the newest that is read
 constexpr int64_t kWholeFormat = 1;  // of checkpoints that leave nothing out, which earlier versions read
 constexpr auto kOwnDigest = "manifest_sha256";
-constexpr size_t kDigestDigits = 16;
 constexpr uint64_t kLargestManifest = 64 << 20;  // a rank needs 0.1 kB
 
 std::string sha256_of(const std::string& text) {
@@ -212,18 +210,14 @@ std::string sha256_of(const std::string& text) {
 }
 
 json to_json(const LeftOutWeights& left_out) {
-  std::ostringstream digest;
-  digest << std::hex << std::setfill('0') << std::setw(kDigestDigits) << left_out.digest;
-  return {{"digest", digest.str()}, {"parameters", left_out.tensors}, {"bytes", left_out.bytes}};
+  return {{"digest", digest_text(left_out.digest)}, {"parameters", left_out.tensors}, {"bytes", left_out.bytes}};
 }
 
 LeftOutWeights left_out_from(const json& content) {
-  const auto text = content.at("digest").get<std::string>();
-  LeftOutWeights left_out{.tensors = static_cast<int64_t>(to_count(content.at("parameters"))),
+  LeftOutWeights left_out{.digest = digest_from(content.at("digest").get<std::string>()),
+                          .tensors = static_cast<int64_t>(to_count(content.at("parameters"))),
                           .bytes = static_cast<int64_t>(to_count(content.at("bytes")))};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), left_out.digest, 16);
-  const bool is_digest = error == std::errc() && end == text.data() + text.size() && text.size() == kDigestDigits;
-  if (!is_digest || left_out.tensors < 1 || left_out.bytes < 0)
+  if (left_out.tensors < 1 || left_out.bytes < 0)
     throw std::runtime_error("what it says of the weights that it leaves out is out of range");
   return left_out;
 }

@@ -10,7 +10,6 @@
 #include "cli/torch_python.h"
 #include "cli/transformers_folder.h"
 #include "config/config_files.h"
-#include "config/experiment_reader.h"
 #include "config/key_path.h"
 #include "data/data_form.h"
 #include "launch/worker_process.h"
@@ -66,16 +65,6 @@ Format format_of(const Arguments& arguments) {
 constexpr auto kKeepsSizes = "; --out with .pt2 or .onnx takes the file that the model came from, for any batch";
 
 bool weights_alone(Format format) { return format == Format::kSafetensors || format == Format::kTorch; }
-
-// The run's experiment, with the plugins that it took along, in the place of the training's workers.
-Experiment experiment_of(const fs::path& run) {
-  std::vector<std::string> problems;
-  auto experiment = load_experiment(
-      {.experiment = run / "config.yaml", .search_path = config_search_path(), .frozen = true}, problems);
-  if (!problems.empty()) throw UserError(problems.front());
-  find_carried_plugins(experiment, run);
-  return experiment;
-}
 
 // What the run has noted of its data; where that is gone, the data are opened.
 DataForm data_form(const fs::path& run) {
@@ -140,7 +129,7 @@ class Network {
  public:
   Network(const fs::path& run, const CheckpointInfo& checkpoint, bool raw)
       : checkpoint_(checkpoint),
-        experiment_(experiment_of(run)),
+        experiment_(recorded_experiment(run)),
         host_(plugin_search_path(experiment_.plugin_path)),
         form_(trace_form(run, experiment_, raw)) {
     warn_of_other_files(run, experiment_.config);
@@ -194,16 +183,22 @@ TensorDict trained_weights(const CheckpointInfo& checkpoint) {
                   "checkpoint.only_trainable=true do; `ddprun resume` with it saves such ones from here on");
 }
 
-size_t write_folder(const fs::path& run, const Arguments& arguments, const TensorDict& weights) {
-  const auto experiment = experiment_of(run);
-  PluginHost::Names paths;
-  PluginHost(plugin_search_path(experiment.plugin_path)).make_model(experiment.model, &paths);
-  return write_transformers_folder(exported_program(experiment, paths), weights, arguments.out, arguments.force);
+TensorDict weights_of(const CheckpointInfo& checkpoint, const Arguments& arguments) {
+  return arguments.only_trainable ? trained_weights(checkpoint) : whole_weights(checkpoint);
 }
 
-void write_file(Format format, const fs::path& run, const CheckpointInfo& checkpoint, const Arguments& arguments,
-                const TensorDict& weights) {
+// These return how many tensors they have written.
+size_t write_folder(const fs::path& run, const CheckpointInfo& checkpoint, const Arguments& arguments) {
+  const auto experiment = recorded_experiment(run);
+  PluginHost::Names paths;
+  PluginHost(plugin_search_path(experiment.plugin_path)).make_model(experiment.model, &paths);
+  return write_transformers_folder(exported_program(experiment, paths), weights_of(checkpoint, arguments),
+                                   arguments.out, arguments.force);
+}
+
+size_t write_file(Format format, const fs::path& run, const CheckpointInfo& checkpoint, const Arguments& arguments) {
   NewFile file(arguments.out, arguments.force, "choose another name, or --force replaces it");
+  const auto weights = weights_of(checkpoint, arguments);
   if (format == Format::kTorch) {
     write_torch_file(file.temporary(), weights);
   } else if (format == Format::kSafetensors) {
@@ -212,6 +207,7 @@ void write_file(Format format, const fs::path& run, const CheckpointInfo& checkp
     Network(run, checkpoint, arguments.raw).write(format, file.temporary(), weights);
   }
   file.keep();
+  return weights.size();
 }
 
 }  // namespace
@@ -227,13 +223,8 @@ int export_run(const Arguments& arguments) {
     throw UserError("--only-trainable is for files of weights: --out with .safetensors or .pt");
   const auto run = existing_run(arguments.target);
   const auto checkpoint = choose_checkpoint(run, arguments.checkpoint);
-  const auto weights = arguments.only_trainable ? trained_weights(checkpoint) : whole_weights(checkpoint);
-  auto tensors = weights.size();
-  if (format == Format::kTransformers) {
-    tensors = write_folder(run, arguments, weights);
-  } else {
-    write_file(format, run, checkpoint, arguments, weights);
-  }
+  const auto tensors = format == Format::kTransformers ? write_folder(run, checkpoint, arguments)
+                                                       : write_file(format, run, checkpoint, arguments);
   std::cout << arguments.out << ": " << (weights_alone(format) ? "" : "the network with ") << tensors << " tensors of "
             << checkpoint.path.filename().string() << ": " << text_of(standing_of(run, checkpoint)) << "\n";
   return kExitDone;

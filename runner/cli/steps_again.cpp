@@ -65,16 +65,25 @@ const RecordedDigest* digest_after(const ReplayedRun& run, int64_t step) {
   return run.digests.empty() ? nullptr : &run.digests.rbegin()->second;
 }
 
-// Returns the config.yaml of the attempt that made a step: a run that is resumed with other keys keeps those before.
-fs::path config_of(const ReplayedRun& run, int64_t step) {
-  auto newest = run.path / "config.yaml";
+// Returns the file of this name that `is_of` the attempt that made a step, the newest or one that was kept of an
+// attempt before; the newest if none is.
+fs::path file_of_maker(const ReplayedRun& run, int64_t step, const fs::path& name,
+                       const std::function<bool(const fs::path& file, const Makers& makers)>& is_of) {
+  auto newest = run.path / name;
   const auto* digest = digest_after(run, step);
-  if (!digest || experiment_digest(newest) == digest->makers.experiment) return newest;
+  if (!digest || is_of(newest, digest->makers)) return newest;
   for (const auto& entry : fs::directory_iterator(run.path)) {
-    const bool is_config = entry.path().filename().string().starts_with("config.attempt_");
-    if (is_config && experiment_digest(entry.path()) == digest->makers.experiment) return entry.path();
+    const bool is_kept = entry.path().filename().string().starts_with(name.stem().string() + ".attempt_");
+    if (is_kept && is_of(entry.path(), digest->makers)) return entry.path();
   }
   return newest;
+}
+
+// A run that is resumed with other keys keeps those before.
+fs::path config_of(const ReplayedRun& run, int64_t step) {
+  return file_of_maker(run, step, "config.yaml", [](const fs::path& file, const Makers& makers) {
+    return experiment_digest(file) == makers.experiment;
+  });
 }
 
 std::vector<std::string> command_for(const ReplayedRun& run, const StepsToMake& steps, const fs::path& folder) {
@@ -136,14 +145,8 @@ void require_made(const ReplayedRun& run, int64_t step) {
 }
 
 fs::path environment_of(const ReplayedRun& run, int64_t step) {
-  auto newest = run.path / "environment.json";
-  const auto* digest = digest_after(run, step);
-  if (!digest || attempt_in(newest) == digest->makers.attempt) return newest;
-  for (const auto& entry : fs::directory_iterator(run.path)) {
-    const bool is_kept = entry.path().filename().string().starts_with("environment.attempt_");
-    if (is_kept && attempt_in(entry.path()) == digest->makers.attempt) return entry.path();
-  }
-  return newest;
+  return file_of_maker(run, step, "environment.json",
+                       [](const fs::path& file, const Makers& makers) { return attempt_in(file) == makers.attempt; });
 }
 
 StepsToMake steps_to_make(const ReplayedRun& run, int64_t step, int64_t last, int64_t workers) {

@@ -56,10 +56,9 @@ struct StepsMade {
   bool stopped = false;  // a signal has asked this process to end
 };
 
-// Trains into `folder`/run, which must not exist, with the variables for LibTorch's libraries of the attempt that
-// made the last step.
-// Calls `show` as soon as there are the records, before further steps are made, but not if training ends in a recorded
-// step.
+// Trains into `folder`/run, which must not exist, with the variables for LibTorch's libraries of the attempt that made
+// the last step. Calls `show` as soon as there are the records, before further steps are made, but not if training ends
+// in a recorded step.
 using Show = std::function<void(std::map<int64_t, StepRecord> records)>;
 StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const std::filesystem::path& folder,
                      const Show& show = nullptr);

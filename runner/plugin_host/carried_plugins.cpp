@@ -2,6 +2,8 @@
 #include "plugin_host/carried_plugins.h"
 
 #include "base/run_files.h"
+#include "config/config_files.h"
+#include "config/experiment_reader.h"
 
 #include <ddprun/error.h>
 #include <ddprun/files.h>
@@ -49,6 +51,13 @@ void find_carried_plugins(Experiment& experiment, const fs::path& run_dir) {
   std::erase_if(folders->items(), [&](const Value& path) { return is_build(path.text()); });
   experiment.plugin_path.push_back(folder);
   folders->items().push_back(Value::scalar(folder.string(), {}, /*quoted=*/true));
+}
+
+Experiment recorded_experiment(const fs::path& run_dir) {
+  auto experiment =
+      load_experiment({.experiment = run_dir / "config.yaml", .search_path = config_search_path(), .frozen = true});
+  find_carried_plugins(experiment, run_dir);
+  return experiment;
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "replay/digest_log.h"
 
+#include "base/digest_text.h"
 #include "base/log.h"
 
 #include <ddprun/digest.h>
@@ -9,9 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
-#include <stdexcept>
 #include <utility>
 
 namespace ddprun {
@@ -40,21 +39,6 @@ std::string experiment_digest(const std::filesystem::path& config) {
     sha.update(line.data(), line.size());
   }
   return sha.hex().substr(0, kDigits);
-}
-
-std::string digest_text(uint64_t digest) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text(kDigits, '0');
-  for (size_t i = kDigits; i-- > 0; digest >>= 4) text[i] = kHex[digest & 15];
-  return text;
-}
-
-uint64_t digest_from(std::string_view text) {
-  uint64_t digest = 0;
-  const auto* end = text.data() + text.size();
-  if (text.size() != kDigits || std::from_chars(text.data(), end, digest, 16).ptr != end)
-    throw std::invalid_argument("\"" + std::string(text) + "\" is no digest");
-  return digest;
 }
 
 DigestLog::DigestLog(std::filesystem::path run_dir, Makers makers)

@@ -14,7 +14,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace ddprun {
 
@@ -61,9 +60,5 @@ int64_t attempt_in(const std::filesystem::path& environment);
 
 // Returns a digest of what a config.yaml says, its comments apart.
 std::string experiment_digest(const std::filesystem::path& config);
-
-// Return a digest as 16 hexadecimal digits, and back; throws std::invalid_argument for other text.
-std::string digest_text(uint64_t digest);
-uint64_t digest_from(std::string_view text);
 
 }  // namespace ddprun

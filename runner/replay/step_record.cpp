@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "replay/step_record.h"
 
+#include "base/digest_text.h"
 #include "base/log.h"
 #include "replay/digest_log.h"
 

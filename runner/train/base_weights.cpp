@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/base_weights.h"
 
+#include "base/digest_text.h"
 #include "base/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/freezing.h"
@@ -15,18 +16,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iomanip>
-#include <sstream>
 #include <utility>
 
 namespace ddprun {
 namespace {
-
-std::string digits_of(uint64_t digest) {
-  std::ostringstream text;
-  text << std::hex << std::setfill('0') << std::setw(16) << digest;
-  return text.str();
-}
 
 // Returns "fc.weight Float [10, 512]": what has the same bytes in another type or shape has another digest.
 std::string described(const std::string& name, const at::Tensor& tensor) {
@@ -45,8 +38,8 @@ bool holds(const at::Tensor& weight, const at::Tensor& numbers) {
   throw UserError(log::text(
       where, " leaves out ", left_out.tensors,
       left_out.tensors == 1 ? " parameter that never trains" : " parameters that never train",
-      " (checkpoint.only_trainable), and this model has other weights there: their digest is ", digits_of(found),
-      ", the checkpoint's manifest says ", digits_of(left_out.digest),
+      " (checkpoint.only_trainable), and this model has other weights there: their digest is ", digest_text(found),
+      ", the checkpoint's manifest says ", digest_text(left_out.digest),
       ". Give the model those that the run began with: the same file of the model, pretrained.file and seed (and data, "
       "if the model adapts its first weights to them)"));
 }

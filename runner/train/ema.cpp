@@ -42,8 +42,7 @@ void Ema::follow(std::vector<NamedParameter> parameters) {
   averages_ = std::move(averages);
 }
 
-// Returns the weights in the averages' types: the weights themselves, or their
-// float32 copies, if those have them.
+// Returns the weights in the averages' types: the weights themselves, or their float32 copies, if those have them.
 std::vector<at::Tensor> Ema::wide_weights() const {
   auto weights = weights_of(parameters_);
   std::vector<at::Tensor> narrow, wide;

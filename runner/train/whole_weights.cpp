@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/whole_weights.h"
 
-#include "config/compose.h"
-#include "config/config_files.h"
 #include "config/experiment.h"
-#include "config/experiment_reader.h"
 #include "data/data_form.h"
 #include "plugin_host/carried_plugins.h"
 #include "plugin_host/plugin_call.h"
@@ -36,7 +33,7 @@ class FirstModel {
  public:
   FirstModel(const fs::path& run, const CheckpointInfo& info)
       : info_(info),
-        experiment_(experiment_of(run)),
+        experiment_(recorded_experiment(run)),
         plugins_(plugin_search_path(experiment_.plugin_path)),
         noted_(read_data_form(run)) {
     const auto pretrained = fs::weakly_canonical(experiment_.pretrained.file) / "";
@@ -65,13 +62,6 @@ class FirstModel {
   }
 
  private:
-  static Experiment experiment_of(const fs::path& run) {
-    auto experiment =
-        load_experiment({.experiment = run / "config.yaml", .search_path = config_search_path(), .frozen = true});
-    find_carried_plugins(experiment, run);
-    return experiment;
-  }
-
   TensorDict completed(const TensorDict& held, const DataSpec& spec, const Dataset* data) const {
     const StateGuard generators({}, nullptr);
     seed_generators(experiment_.seed, 0, nullptr);

@@ -12,7 +12,7 @@ const kShared = {  // charts of the split "system" with several metrics in each,
 const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s', tokens_per_second: 'Throughput, tokens/s',
   model_flops_per_second: 'Model FLOP/s', mfu: 'Model FLOP utilisation (MFU)', grad_norm: 'Gradient norm',
   slowest_rank_seconds: 'Own work of the slowest rank'};
-const kFirst = ['loss', 'accuracy'], 
+const kFirst = ['loss', 'accuracy'],
   kLast = ['lr', 'grad_norm', 'tokens_per_second', 'samples_per_second', 'model_flops_per_second', 'mfu'];
 const kSplits = ['train', 'val', 'test'];
 const kMostApart = 3;  // metrics whose names begin alike and that have charts of their own: more are those of classes

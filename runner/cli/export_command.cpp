@@ -192,8 +192,9 @@ size_t write_folder(const fs::path& run, const CheckpointInfo& checkpoint, const
   const auto experiment = recorded_experiment(run);
   PluginHost::Names paths;
   PluginHost(plugin_search_path(experiment.plugin_path)).make_model(experiment.model, &paths);
-  return write_transformers_folder(exported_program(experiment, paths), weights_of(checkpoint, arguments),
-                                   arguments.out, arguments.force);
+  return write_transformers_folder(
+      exported_program(experiment, paths), [&] { return weights_of(checkpoint, arguments); }, arguments.out,
+      arguments.force);
 }
 
 size_t write_file(Format format, const fs::path& run, const CheckpointInfo& checkpoint, const Arguments& arguments) {

@@ -59,9 +59,9 @@ void write_files(const fs::path& folder, const Json& noted, const TensorDict& we
 
 }  // namespace
 
-size_t write_transformers_folder(const fs::path& program, TensorDict weights, const fs::path& folder, bool replaces) {
+size_t write_transformers_folder(const fs::path& program, const std::function<TensorDict()>& weights,
+                                 const fs::path& folder, bool replaces) {
   const auto noted = configuration_in(program);
-  for (const auto& name : noted.value("tied", Json::array())) weights.erase(name.get<std::string>());
   auto target = fs::absolute(folder).lexically_normal();
   if (!target.has_filename()) target = target.parent_path();  // "gpt2/"
   const bool is_there = fs::exists(target);
@@ -71,14 +71,16 @@ size_t write_transformers_folder(const fs::path& program, TensorDict weights, co
         ": it is there already; choose another name, or --force replaces config.json and the weights in it");
   if (!fs::is_directory(is_there ? target : target.parent_path()))
     throw UserError("--out " + folder.string() + ": expected the name of a folder, below one that is there");
+  auto written = weights();
+  for (const auto& name : noted.value("tied", Json::array())) written.erase(name.get<std::string>());
   const PrivateFolder draft(target.parent_path());
   const auto made = draft.path() / "made";
   make_folder(made);
-  write_files(made, noted, weights);
+  write_files(made, noted, written);
   if (!is_there) rename_to_new(made, target);
   for (const auto& file : is_there ? fs::directory_iterator(made) : fs::directory_iterator())
     rename_durably(file.path(), target / file.path().filename());
-  return weights.size();
+  return written.size();
 }
 
 }  // namespace ddprun

@@ -28,7 +28,7 @@ void Recomputation::choose() {
   if (blocks.empty())
     throw UserError(place +
                     "this model has no blocks that can be computed again: its plugin calls ddprun::recomputed() for "
-                    "none, or its network repeats none; remove the key");
+                    "none, or its exported network is too small to be cut; remove the key");
   std::vector<std::string> names;
   for (const auto& pattern : patterns) {
     const auto before = names.size();

@@ -133,6 +133,13 @@ void put(const Tensors& values, const Tensors& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(values[i]);
 }
 
+// Returns each tensor once.
+Tensors united(Tensors tensors, const Tensors& others) {
+  for (const auto& other : others)
+    if (std::ranges::none_of(tensors, [&](const auto& one) { return one.is_same(other); })) tensors.push_back(other);
+  return tensors;
+}
+
 // Has buffers be what they were, for a scope.
 class FormerBuffers {
  public:
@@ -159,9 +166,9 @@ bool are_alike(const at::Tensor& a, const at::Tensor& b) {
 // What a scope has dropped. Those of its tensors that backward may still read are wanted.
 class Frame {
  public:
-  Frame(const torch::nn::Module& block, const Tensors& inputs, RecomputeScope::Again again)
+  Frame(const torch::nn::Module& block, const Tensors& inputs, RecomputeScope::Again again, const Tensors& others)
       : name_(name_of(block)),
-        buffers_(block.buffers()),
+        buffers_(united(block.buffers(), others)),
         before_(copies_of(buffers_)),
         device_(inputs.empty() ? at::Device(at::kCPU) : inputs.front().device()),
         there_(device_),
@@ -326,11 +333,12 @@ void Frame::require_unchanged() const {
 
 }  // namespace
 
-RecomputeScope::RecomputeScope(const torch::nn::Module& block, const Tensors& inputs, Again again)
+RecomputeScope::RecomputeScope(const torch::nn::Module& block, const Tensors& inputs, Again again,
+                               const Tensors& others)
     : entered_(at::GradMode::is_enabled()) {
   if (!entered_) return;
   Engine::install();
-  saving.push_back({.frame = std::make_shared<Frame>(block, inputs, std::move(again))});
+  saving.push_back({.frame = std::make_shared<Frame>(block, inputs, std::move(again), others)});
 }
 
 RecomputeScope::~RecomputeScope() {

@@ -65,6 +65,27 @@ class Network(torch.nn.Module):
         return self.last(x)
 
 
+class Uneven(torch.nn.Module):
+    """A network that repeats nothing: forward() does all of it, with statistics and a number that it counts itself."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.widen, self.narrow, self.again, self.last = (torch.nn.Linear(*sizes) for sizes in ((12, 96), (96, 8), (8, 120), (120, 5)))
+        self.part1 = torch.nn.BatchNorm1d(96)
+        self.register_buffer("mean", torch.zeros(8))
+        self.register_buffer("variance", torch.ones(8))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, input):
+        f = torch.nn.functional
+        x = f.dropout(torch.relu_(self.part1(self.widen(input))), 0.3, self.training)
+        self.calls.add_(1)
+        x = f.batch_norm(self.narrow(torch.tanh(x) / self.calls), self.mean, self.variance, training=self.training)
+        x = f.dropout(torch.sigmoid(self.again(x)) * 2, 0.2, self.training)
+        return self.last(torch.tanh(x))
+
+
 class Layers(torch.nn.Module):
     """A transformer whose layers all get the same mask."""
 
@@ -81,6 +102,11 @@ class Layers(torch.nn.Module):
         for layer in self.layers:
             x = layer(x, src_mask=mask, is_causal=True)
         return self.last(x)
+
+
+def planned_activations(text):
+    """In MB, of each plan that `ddprun check` shows."""
+    return [float(number) * {"GB": 1000, "MB": 1, "kB": 1e-3}[unit] for number, unit in re.findall(r"activations ([\d.]+) ([GMk]B)", text)]
 
 
 class Exported(CommandTest):
@@ -101,8 +127,30 @@ class Exported(CommandTest):
                 self.assertEqual(losses_of(self.folder / run), training.in_python())
                 self.assertEqual(unequal(module, weights_of(self.folder / run)), [])
 
-    def test_blocks_that_change_their_input_are_none(self):
-        _, said = self.trained(Network(InPlace), ["input=12"], "run", code=1)
+    def test_without_a_block_that_can_be_used_it_is_cut_into_parts(self):
+        for module in (Uneven(), Network(InPlace)):
+            run = type(module).__name__
+            with self.subTest(run):
+                training, said = self.trained(module, ["input=12"], run)
+                counted = re.search(r"backward computes (\d+) of the model's (\d+) blocks? again", said.err())
+                self.assertEqual(counted[1], counted[2])
+                self.assertEqual(losses_of(self.folder / run), training.in_python())
+                self.assertEqual(unequal(module, weights_of(self.folder / run)), [])
+
+    def test_parts_take_less_memory(self):
+        nn = torch.nn
+        wide_and_narrow = (layer for _ in range(8) for layer in (nn.Linear(16, 512), nn.Tanh(), nn.Linear(512, 16), nn.Sigmoid()))
+        module = nn.Sequential(nn.Linear(12, 16), *wide_and_narrow, nn.Linear(16, 5))
+        training = Training(module, ["input=12"], self.folder, steps=64)
+        training.export()
+        training.experiment()
+        plans = self.ddprun("check", "net.yaml", "trainer.global_batch=256").out()
+        plain, again = planned_activations(plans)
+        self.assertIn("\nWith trainer.recompute=all: ", plans)
+        self.assertLess(again, plain / 3)
+
+    def test_a_network_too_small_to_be_cut_has_no_blocks(self):
+        _, said = self.trained(torch.nn.Linear(12, 5), ["input=12"], "run", code=1)
         self.assertIn("trainer.recompute: this model has no blocks that can be computed again", said.err())
 
 
@@ -131,7 +179,7 @@ class Recompute(CommandTest):
         words = [*words, f"launch.workers={workers}", "launch.max_restarts=0"]
         self.ddprun(*words, "run.dir=whole")
         for before, after in (("all", "off"), ("off", "all")):
-            held = self.start_held(5, *words, f"run.dir={before}", f"trainer.recompute={before}", rank=1)
+            held = self.start_held(4, *words, f"run.dir={before}", f"trainer.recompute={before}", rank=1)
             self.kill_once_saved(held, before, 4)
             resumed = self.ddprun("resume", before, f"trainer.recompute={after}")
             self.assertRegex(resumed.out(), r"resumed at step 4\n")
@@ -142,7 +190,7 @@ class Recompute(CommandTest):
                  "launch.workers=1", "launch.threads=1", "trainer.global_batch=16", "trainer.max_steps=2", "trainer.sanity_batches=0",
                  "trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "trainer.eval_batch=1", "loggers=[jsonl]"]  # fmt: skip
         plans = self.ddprun("check", *words).out()
-        plain, again = (float(number) * {"GB": 1000, "MB": 1}[unit] for number, unit in re.findall(r"activations ([\d.]+) ([MG]B)", plans))
+        plain, again = planned_activations(plans)
         self.assertIn("\nWith trainer.recompute=all: ", plans)
         given_back = {"DDPRUN_ALLOCATOR": "default", "MALLOC_MMAP_THRESHOLD_": "65536"}  # so that what is resident is in use
         for run, recompute in (("plain", "off"), ("again", "all")):

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "blocks.h"
 
+#include "aliases.h"
+#include "parts.h"
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -46,25 +49,8 @@ std::set<std::string> chosen_modules(const Graph& graph, const std::map<std::str
   return chosen;
 }
 
-// Returns whether an operator changes what a slot of `block.inputs` holds, but for the model's own tensors.
-bool changes_inputs(const Graph& graph, const Block& block) {
-  for (size_t i = block.begin; i < block.end; ++i) {
-    const auto& node = graph.nodes[i];
-    if (!node.op || node.skipped || node.call) continue;
-    const auto& formals = node.op->schema().arguments();
-    for (size_t a = 0; a < formals.size(); ++a) {
-      const auto slot = node.arguments[a].slot;
-      const bool is_written = formals[a].alias_info() && formals[a].alias_info()->isWrite();
-      if (is_written && block.inputs.contains(slot) && !graph.state.contains(slot)) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-std::vector<Block> repeated_blocks(const Graph& graph, const std::map<std::string, std::string>& classes) {
-  const auto modules = chosen_modules(graph, classes);
+// Returns the calls of modules, the outermost of these paths, in the order of the nodes.
+std::vector<Block> calls_of(const Graph& graph, const std::set<std::string>& modules) {
   std::vector<Block> calls;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto owner = owner_of(graph.nodes[i], modules);
@@ -73,18 +59,44 @@ std::vector<Block> repeated_blocks(const Graph& graph, const std::map<std::strin
       calls.push_back({.path = owner, .begin = i});
     calls.back().end = i + 1;
   }
-  for (auto& call : calls) {
-    std::set<int> made;
-    for (size_t i = call.begin; i < call.end; ++i) {
-      const auto& node = graph.nodes[i];
-      for_each_use(node.arguments, [&](const Argument& use) {
-        if (!made.contains(use.slot)) call.inputs.insert(use.slot);
-      });
-      made.insert(node.results.begin(), node.results.end());
-    }
-  }
-  std::erase_if(calls, [&](const Block& call) { return changes_inputs(graph, call); });
   return calls;
+}
+
+// Notes what a block reads and changes. Returns false if it changes an input, other than the model's own tensors.
+bool complete(Block& block, const Graph& graph, const Aliases& aliases) {
+  std::set<int> made;
+  for (size_t i = block.begin; i < block.end; ++i) {
+    const auto& node = graph.nodes[i];
+    for_each_use(node.arguments, [&](const Argument& use) {
+      if (!made.contains(use.slot)) block.inputs.insert(use.slot);
+    });
+    made.insert(node.results.begin(), node.results.end());
+  }
+  std::set<int> memory;
+  for (const int slot : block.inputs)
+    if (!graph.state.contains(slot)) memory.insert(aliases.of(slot));
+  bool changes_inputs = false;
+  for (size_t i = block.begin; i < block.end; ++i) {
+    if (graph.nodes[i].skipped) continue;
+    for_each_write(graph.nodes[i], [&](int slot) {
+      if (graph.state.contains(slot)) block.changed.insert(slot);
+      changes_inputs = changes_inputs || memory.contains(aliases.of(slot));
+    });
+  }
+  return !changes_inputs;
+}
+
+std::vector<Block> usable(std::vector<Block> blocks, const Graph& graph) {
+  const Aliases aliases(graph);
+  std::erase_if(blocks, [&](Block& block) { return !complete(block, graph, aliases); });
+  return blocks;
+}
+
+}  // namespace
+
+std::vector<Block> find_blocks(const Graph& graph, const std::map<std::string, std::string>& classes) {
+  const auto repeated = usable(calls_of(graph, chosen_modules(graph, classes)), graph);
+  return repeated.empty() ? usable(parts_of(graph), graph) : repeated;
 }
 
 }  // namespace ddprun::exported

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds the block that a network repeats, for trainer.recompute: the layers of a transformer, the blocks of a ResNet.
+// Finds what trainer.recompute can compute again: the block that a network repeats, such as the layers of a transformer
+// or the blocks of a ResNet, or else parts that the network is cut into.
 #pragma once
 
 #include "graph.h"
@@ -10,9 +11,9 @@
 
 namespace ddprun::exported {
 
-// Returns the calls of the modules of one class, without Block::module: the most numerous one whose modules have parts,
-// stand beside others of their class, and do half of all operators at least. None, if there is no such class. Calls
-// that change an input in place are left out. `classes` are those of the modules, by path.
-std::vector<Block> repeated_blocks(const Graph& graph, const std::map<std::string, std::string>& classes);
+// Returns the calls of the modules of one class, without Block::module and Block::buffers: the most numerous one whose
+// modules have parts, stand beside others of their class, and do half of all operators at least. If there is no such
+// class, parts (parts.h). What changes an input in place is left out. `classes` are those of the modules, by path.
+std::vector<Block> find_blocks(const Graph& graph, const std::map<std::string, std::string>& classes);
 
 }  // namespace ddprun::exported

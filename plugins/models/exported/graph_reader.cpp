@@ -159,6 +159,14 @@ class ArgumentReader {
   const std::map<std::string, int>& slots_;
 };
 
+// Returns a size as it was exported: that of a dimension which may have others is a hint.
+int64_t exported_size(const Json& size) {
+  if (size.contains("as_int")) return size.at("as_int").get<int64_t>();
+  const auto& expression = size.at("as_expr");
+  if (!expression.contains("hint") || !expression.at("hint").is_object()) return 0;
+  return expression.at("hint").at("as_int").get<int64_t>();
+}
+
 // Returns the innermost line of a stack trace that is not torch's own: "net.py:12".
 std::string python_line(const std::string& trace) {
   std::string found;
@@ -183,6 +191,8 @@ class GraphReader {
     for (const auto& node : json_.at("nodes")) add(node);
     for (const auto& output : json_.at("outputs")) graph_.outputs.push_back(arguments_.read(output, Wanted()));
     graph_.slots = slots_.size();
+    graph_.bytes.resize(slots_.size());
+    for (const auto& [name, slot] : slots_) graph_.bytes[static_cast<size_t>(slot)] = bytes_of(name);
     graph_.mark_last_uses();
     return {std::move(graph_), std::move(modules_)};
   }
@@ -198,6 +208,16 @@ class GraphReader {
     if (kind == "as_tensors" || kind == "as_optional_tensors" || kind == "as_custom_obj")
       throw UserError(c10::str("a value of the kind ", kind, " is not understood here"));
     return -1;
+  }
+
+  // Returns how much memory a tensor took when the network was exported; 0 if the file does not say it.
+  double bytes_of(const std::string& name) const {
+    const auto tensors = json_.find("tensor_values");
+    if (tensors == json_.end() || !tensors->contains(name)) return 0;
+    const auto& meta = tensors->at(name);
+    auto bytes = static_cast<double>(c10::elementSize(scalar_type_of(meta.at("dtype").get<int64_t>())));
+    for (const auto& size : meta.at("sizes")) bytes *= static_cast<double>(exported_size(size));
+    return bytes;
   }
 
   int slot(const std::string& name) { return slots_.try_emplace(name, static_cast<int>(slots_.size())).first->second; }

@@ -104,10 +104,15 @@ std::map<int, std::string> Program::names() const {
   return names;
 }
 
-void Program::find_blocks(const std::function<std::shared_ptr<torch::nn::Module>(const std::string& path)>& module) {
-  for (const auto& [slot, name] : names()) graph_.state.insert(slot);
-  graph_.blocks = repeated_blocks(graph_, modules_);
-  for (auto& block : graph_.blocks) block.module = module(block.path);
+void Program::find_blocks(const std::function<void(Block& block, const std::vector<std::string>& changed)>& placed) {
+  const auto names = this->names();
+  for (const auto& [slot, name] : names) graph_.state.insert(slot);
+  graph_.blocks = exported::find_blocks(graph_, modules_);
+  for (auto& block : graph_.blocks) {
+    std::vector<std::string> changed;
+    for (const int slot : block.changed) changed.push_back(names.at(slot));
+    placed(block, changed);
+  }
   std::erase_if(graph_.blocks, [](const Block& block) { return !block.module; });
 }
 

@@ -50,9 +50,9 @@ class Program {
   // Returns the classes of the modules in Python, by path.
   const std::map<std::string, std::string>& modules() const { return modules_; }
 
-  // Has the calls of the block that the network repeats be computed again where trainer.recompute asks for it.
-  // `module` returns that of a path, or null.
-  void find_blocks(const std::function<std::shared_ptr<torch::nn::Module>(const std::string& path)>& module);
+  // Finds what backward may compute again where trainer.recompute asks for it. `placed` sets the module of a block, and
+  // its buffers: those of the tensors that it changes, whose names it gets. Without a module it is none.
+  void find_blocks(const std::function<void(Block& block, const std::vector<std::string>& changed)>& placed);
 
   // Returns the results, in Python's order. `given` are the inputs in their order, on `device`, as are the tensors. May
   // be called from several threads.

@@ -35,9 +35,10 @@ class DDPRUN_API RecomputeScope {
   // Computes a block again.
   using Again = std::function<void(const Tensors& inputs)>;
 
-  // Does nothing while no gradients are recorded. `again` gets the inputs without their history. The buffers of `block`
-  // are before and after it as if it had not been called: running statistics are not updated twice.
-  RecomputeScope(const torch::nn::Module& block, const Tensors& inputs, Again again);
+  // Does nothing while no gradients are recorded. `again` gets the inputs without their history. The buffers of
+  // `block`, and others that it changes, are before and after it as if it had not been called: running statistics are
+  // not updated twice.
+  RecomputeScope(const torch::nn::Module& block, const Tensors& inputs, Again again, const Tensors& others = {});
   ~RecomputeScope();
   RecomputeScope(const RecomputeScope&) = delete;
   RecomputeScope& operator=(const RecomputeScope&) = delete;

@@ -209,7 +209,7 @@ GraphWork CudaGraphs::work(Kind& kind, const Compute& compute, bool alone) const
   return [&kind, compute, alone, &timer = timer_, device = context_.device](const std::function<void()>& next_part) {
     const StepTimer::Muted muted(timer);
     OperatorLog log(device);
-    const auto results = compute(kind.batch, {.alone = alone, .log = &log, .next_shard = next_part});
+    const auto results = compute(kind.batch, {.alone = alone, .log = &log, .captured = true, .next_shard = next_part});
     const auto change = alone ? "" : kind.log.difference(log);
     if (!change.empty()) throw std::runtime_error("a step's operators change from step to step: " + change);
     return std::vector{results.numbers};

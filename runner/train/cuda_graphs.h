@@ -37,6 +37,7 @@ struct StepMode {
   bool alone = false;          // without the other ranks
   bool backward_only = false;  // up to the gradients, which are discarded
   OperatorLog* log = nullptr;  // records the step's operators; may be null
+  bool captured = false;       // as a graph, to be run later and more than once
   bool* applied = nullptr;     // set before the weights change; may be null
   // Called between the shards of a step that is captured, and then they are not seeded; null: they are.
   std::function<void()> next_shard = nullptr;

@@ -8,6 +8,7 @@
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -168,7 +169,7 @@ void OptimizerShare::drop_others_gradients(const std::vector<NamedParameter>& pa
 }
 
 // Small weights travel together, large ones as they lie. The ranks' pieces take turns, so that all send at once.
-std::vector<OptimizerShare::Piece> OptimizerShare::pieces(const std::vector<NamedParameter>& parameters) const {
+std::vector<SpreadWeights::Piece> OptimizerShare::pieces(const std::vector<NamedParameter>& parameters) const {
   constexpr int64_t kPieceBytes = int64_t{4} << 20;
   std::map<std::pair<int64_t, at::ScalarType>, Piece> open;
   std::vector<std::vector<Piece>> of_ranks(static_cast<size_t>(communicator_->world().size));
@@ -205,28 +206,51 @@ at::Tensor OptimizerShare::joined(const Piece& piece) const {
   return at::cat(numbers);
 }
 
-std::function<void()> OptimizerShare::start_spreading(const std::vector<NamedParameter>& parameters) const {
-  if (!is_shared()) return [] {};
+// No operator of the step: with it, steps would differ by whether somebody has read all weights before them.
+std::unique_ptr<SpreadWeights> OptimizerShare::start_spreading(const std::vector<NamedParameter>& parameters) const {
+  auto weights = std::make_unique<SpreadWeights>();
+  if (!is_shared()) return weights;
   const torch::NoGradGuard no_gradients;
-  std::vector<std::pair<Piece, PendingTensor>> transfers;
+  const at::DisableRecordFunctionGuard unseen;
   for (auto& piece : pieces(parameters)) {
     auto numbers = joined(piece);
-    transfers.emplace_back(std::move(piece), communicator_->start_broadcast(std::move(numbers), piece.owner));
+    const bool is_own = piece.owner == communicator_->world().rank;
+    for (const auto& tensor : piece.tensors)
+      if (!is_own) weights->coming_[tensor.unsafeGetTensorImpl()] = weights->transfers_.size();
+    auto pending = communicator_->start_broadcast(std::move(numbers), piece.owner);
+    weights->transfers_.push_back({.piece = std::move(piece), .numbers = std::move(pending), .is_own = is_own});
   }
-  return [rank = communicator_->world().rank, transfers = std::move(transfers)]() mutable {
-    const torch::NoGradGuard without_gradients;
-    for (auto& [piece, pending] : transfers) {
-      const auto numbers = pending.take();
-      const auto& tensors = piece.tensors;
-      const bool in_place = tensors.size() == 1 && tensors.front().is_non_overlapping_and_dense();
-      if (piece.owner == rank || in_place) continue;
-      int64_t begin = 0;
-      for (const auto& tensor : tensors) {
-        copy_flat(numbers.narrow(0, begin, tensor.numel()), tensor);
-        begin += tensor.numel();
-      }
-    }
-  };
+  return weights;
+}
+
+void SpreadWeights::wait_for(const at::Tensor& weight) {
+  if (const auto found = coming_.find(weight.unsafeGetTensorImpl()); found != coming_.end())
+    end(transfers_[found->second]);
+}
+
+void SpreadWeights::wait_for_all() {
+  for (auto& transfer : transfers_) end(transfer);
+}
+
+void SpreadWeights::end(Transfer& transfer) const {
+  if (std::exchange(transfer.has_ended, true)) return;
+  if (before_) before_();
+  receive(transfer);
+  if (after_) after_();
+}
+
+void SpreadWeights::receive(Transfer& transfer) {
+  const torch::NoGradGuard no_gradients;
+  const at::DisableRecordFunctionGuard unseen;
+  const auto numbers = transfer.numbers.take();
+  const auto& tensors = transfer.piece.tensors;
+  const bool in_place = tensors.size() == 1 && tensors.front().is_non_overlapping_and_dense();
+  if (transfer.is_own || in_place) return;
+  int64_t begin = 0;
+  for (const auto& tensor : tensors) {
+    copy_flat(numbers.narrow(0, begin, tensor.numel()), tensor);
+    begin += tensor.numel();
+  }
 }
 
 std::string OptimizerShare::text() const {

@@ -9,13 +9,17 @@
 
 #include "comm/communicator.h"
 
+#include <ddprun/arriving_weights.h>
 #include <ddprun/optimizer.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -36,6 +40,42 @@ struct Deal {
 // same arguments give the same everywhere. Throws as parts_to_share().
 using Trains = std::function<bool(const std::string& parameter)>;
 Deal deal_out(const Optimizer& optimizer, int64_t ranks, const Trains& trains);
+
+// Weights on their way from their own rank to all others. They must not be changed until all have arrived, and be read
+// only once they have.
+class SpreadWeights final : public ArrivingWeights {
+ public:
+  void wait_for(const at::Tensor& weight) override;
+  void wait_for_all();
+
+  // Has these be called before and after each wait.
+  void around_waits(std::function<void()> before, std::function<void()> after) {
+    before_ = std::move(before);
+    after_ = std::move(after);
+  }
+
+ private:
+  friend class OptimizerShare;
+
+  struct Piece {
+    int64_t owner = 0;
+    std::vector<at::Tensor> tensors;  // of one type
+    int64_t bytes = 0;
+  };
+  struct Transfer {
+    Piece piece;
+    PendingTensor numbers;
+    bool is_own = false;  // sent by this rank
+    bool has_ended = false;
+  };
+
+  void end(Transfer& transfer) const;
+  static void receive(Transfer& transfer);
+
+  std::vector<Transfer> transfers_;
+  std::unordered_map<const c10::TensorImpl*, size_t> coming_;  // which transfer brings a weight
+  std::function<void()> before_, after_;                       // may be null
+};
 
 class OptimizerShare {
  public:
@@ -64,20 +104,15 @@ class OptimizerShare {
   std::vector<at::Tensor> of_all(const std::vector<at::Tensor>& own,
                                  const std::vector<NamedParameter>& parameters) const;
 
-  // Begins to give all ranks the weights that these parameters have on their own rank; what it returns waits for that.
-  // They must not be changed meanwhile, nor the others' be read.
-  [[nodiscard]] std::function<void()> start_spreading(const std::vector<NamedParameter>& parameters) const;
-  void spread(const std::vector<NamedParameter>& parameters) const { start_spreading(parameters)(); }
+  // Begins to give all ranks the weights that these parameters have on their own rank. Collective.
+  [[nodiscard]] std::unique_ptr<SpreadWeights> start_spreading(const std::vector<NamedParameter>& parameters) const;
+  void spread(const std::vector<NamedParameter>& parameters) const { start_spreading(parameters)->wait_for_all(); }
 
   // Returns "trainer.shard_optimizer: 4 workers share the optimizer's step and state: ...".
   std::string text() const;
 
  private:
-  struct Piece {
-    int64_t owner = 0;
-    std::vector<at::Tensor> tensors;  // of one type
-    int64_t bytes = 0;
-  };
+  using Piece = SpreadWeights::Piece;
 
   std::vector<Piece> pieces(const std::vector<NamedParameter>& parameters) const;
   at::Tensor joined(const Piece& piece) const;

@@ -188,6 +188,7 @@ std::unique_ptr<GradientReducer> TrainStep::make_reducer() const {
 }
 
 void TrainStep::take_parameters() {
+  settle_weights();
   parameters_ = trainable_parameters(*context_.model);
   reducer_.reset();  // its hooks on the parameters go before those of the next one come
   reducer_ = make_reducer();
@@ -220,6 +221,7 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
   if (graphs_.in_use() && !watched) set_lrs(step);
   const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
   const auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
+  weights_are_old_ = share_.is_shared();
   recorder_ = nullptr;
   flops_ = nullptr;
   lr_.forget();
@@ -247,6 +249,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
     reducer_->before_forward();
     context_.communicator.broadcast(shared_.read_by_step());
   }
+  arriving_ = start_weights(mode);
   parallel_->refresh();
   forward_and_backward(parts, batch.step, mode, counted, results.sums);
   parallel_->collect_gradients();
@@ -259,7 +262,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   const auto gradients = finish_gradients(results.sums, shared, mode.alone);  // unscaled, checked, clipped
   set_lrs(step);
   if (mode.applied) *mode.applied = true;
-  update_weights(gradients, mode.alone);
+  update_weights(gradients);
   buffers.restore_where(gradients.skipped);
   auto numbers = gradients.checked;
   results.checked = static_cast<int64_t>(numbers.size());
@@ -353,8 +356,11 @@ at::Tensor TrainStep::forward(const Part& part, OperatorListener* listener, Coun
   {
     const auto autocast = context_.precision.autocast();
     const Listening listening(listener);
+    std::optional<ArrivingWeightsScope> arriving;
+    if (arriving_) arriving.emplace(*arriving_);
     step = parallel_->step(batch, context_.objective);
   }
+  if (const auto unread = std::exchange(arriving_, nullptr)) unread->wait_for_all();
   require_loss(step.loss);
   if (recorder_ && part.samples > 0) recorder_->begin_backward(step);
   mark_.set(step.loss);
@@ -407,17 +413,30 @@ TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums, const std::ve
   return result;
 }
 
-// Steps this rank's share, and its averages while the new weights are under way.
-void TrainStep::update_weights(const Gradients& gradients, bool alone) {
+// Steps this rank's share, and its averages. The others' new weights come at the beginning of the next step.
+void TrainStep::update_weights(const Gradients& gradients) {
   share_.drop_others_gradients(parameters_);
   step_optimizer(gradients);
-  std::function<void()> end_spreading;
-  if (share_.is_shared() && !alone) end_spreading = share_.start_spreading(parameters_);
   scaler_.update();
   ema_.update(gradients.found_inf);
-  if (!end_spreading) return;
-  timer_.begin(StepPhase::kWait);
-  end_spreading();
+}
+
+// Begins to get the weights that other ranks have stepped; for a model that does not wait for them, gets them. A graph
+// always does, since it is replayed after steps that leave old ones.
+std::unique_ptr<SpreadWeights> TrainStep::start_weights(const StepMode& mode) {
+  if (mode.alone || !share_.is_shared() || !(weights_are_old_ || mode.captured)) return nullptr;
+  weights_are_old_ = false;
+  auto weights = share_.start_spreading(parameters_);
+  if (!context_.model->waits_for_weights()) {
+    weights->wait_for_all();
+    return nullptr;
+  }
+  weights->around_waits([this] { timer_.begin(StepPhase::kWait); }, [this] { timer_.begin(StepPhase::kForward); });
+  return weights;
+}
+
+void TrainStep::settle_weights() {
+  if (std::exchange(weights_are_old_, false)) share_.spread(parameters_);
 }
 
 void TrainStep::step_optimizer(const Gradients& gradients) {

@@ -88,6 +88,10 @@ class TrainStep {
     shown_to_ = std::move(to);
   }
 
+  // Gets the weights that other ranks have stepped (trainer.shard_optimizer), which the next run() would do.
+  // Collective; to be called before anybody reads weights after run().
+  void settle_weights();
+
   // Skips the step after `step` steps, instead of run(). Rows show the lrs that it would have had.
   void skip(int64_t step);
 
@@ -147,7 +151,8 @@ class TrainStep {
   std::vector<NamedParameter> leave_others_gradients();
   Gradients finish_gradients(MetricSums& sums, const std::vector<NamedParameter>& shared, bool alone);
   void step_optimizer(const Gradients& gradients);
-  void update_weights(const Gradients& gradients, bool alone);
+  void update_weights(const Gradients& gradients);
+  std::unique_ptr<SpreadWeights> start_weights(const StepMode& mode);
   void drop_gradients();
   // Returns whether somebody looks at the gradients of the step under way; the same on all ranks.
   bool needs_all_gradients() const { return recorder_ || shows_; }
@@ -162,6 +167,8 @@ class TrainStep {
   std::shared_ptr<DataParallel> parallel_;  // the model, and its copies with trainer.strategy dp
   LrPolicy lr_;
   OptimizerShare share_;
+  bool weights_are_old_ = false;             // those that other ranks step, until settle_weights() or the next step
+  std::unique_ptr<SpreadWeights> arriving_;  // during the first forward of a step; null: all weights are there
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
   SharedBuffers shared_;

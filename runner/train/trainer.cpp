@@ -148,6 +148,7 @@ void Trainer::begin() try {
   if (recomputation_.is_asked_for()) choose_recomputed();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
   if (recomputation_.has_chosen()) compare_recomputed();
+  if (step_.share().is_shared()) try_weights();
   on_activity(Activity::kComputing);
   if (config.shards > 0) require_same_machines(context_, step_, state_);
   warm_up();
@@ -186,6 +187,10 @@ void Trainer::choose_recomputed() {
 void Trainer::compare_recomputed() {
   if (const auto* batch = next_batch()) compare_blocks(context_, step_, *batch);
   if (context_.is_rank_zero()) log::info(recomputation_.text());
+}
+
+void Trainer::try_weights() {
+  if (const auto* batch = next_batch()) try_late_weights(context_, *batch);
 }
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
@@ -288,12 +293,13 @@ void Trainer::train_step() try {
   } else {
     const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1) || recorded;
     if (recorded) {
+      step_.settle_weights();
       recorder_.begin(state_.step + 1, batch);
       step_.record(recorder_);
     }
     log_.work().before_run(batch, step_);
     auto outcome = step_.run(batch, state_.step, watched);
-    if (recorded) recorder_.end();
+    if (recorded) end_record();
     if (!callbacks_.empty()) loss = outcome.mean_loss();
     nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, std::move(outcome)});
     log_.work().add(batch.global_samples);
@@ -314,6 +320,11 @@ void Trainer::train_step() try {
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
   rethrow_of_steps(error, log::text("in step ", state_.step + 1));
+}
+
+void Trainer::end_record() {
+  step_.settle_weights();
+  recorder_.end();
 }
 
 void Trainer::log_row() {
@@ -350,6 +361,7 @@ void Trainer::agree_after_step(const at::Tensor& loss) {
 }
 
 void Trainer::call_back(const at::Tensor& loss) {
+  step_.settle_weights();
   obey(callbacks_.after_step({.epoch = plan_.epoch_of(state_.step),
                               .step = state_.step,
                               .samples = state_.samples,
@@ -534,8 +546,10 @@ void Trainer::adopt_world() {
   state_.devices = devices;
 }
 
-// Settles all open steps. This and the next two return whether training continues: false where a range test ends.
+// Settles weights and all open steps, before anybody reads them. This and the next two return whether training
+// continues: false where a range test ends.
 bool Trainer::settle() {
+  step_.settle_weights();
   log_.count([this] { nonfinite_.settle(); });
   return close_steps();
 }

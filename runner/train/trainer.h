@@ -79,6 +79,7 @@ class Trainer {
   [[noreturn]] void rethrow_of_steps(const std::exception& error, const std::string& during) const;
   void choose_recomputed();
   void compare_recomputed();
+  void try_weights();
   void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
@@ -105,6 +106,7 @@ class Trainer {
   void finish_saving();
   void tell_of_other_threads(const std::string& path);
   void adopt_world();
+  void end_record();
   void log_row();
   void watch_range_test();
   void test();

@@ -3,7 +3,9 @@
 
 #include "base/log.h"
 #include "comm/replicate.h"
+#include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
+#include "train/late_weights.h"
 #include "train/out_of_memory.h"
 #include "train/state_guard.h"
 
@@ -131,6 +133,16 @@ void compare_blocks(const Context& context, TrainStep& step, const TrainBatch& b
     log::info(
         "trainer.recompute: the blocks were not tried before training, since without it not even two samples fit into "
         "memory");
+}
+
+void try_late_weights(const Context& context, const TrainBatch& batch) {
+  const Trial trial(context);
+  const auto made = batch.made();
+  const auto some = context.precision.converted(part_of_batch(made, {0, std::min<int64_t>(2, made.size())}));
+  require_waits(*context.model, [&] {
+    const auto autocast = context.precision.autocast();
+    return call_step(*context.model, some, context.objective).loss;
+  });
 }
 
 void warm_up_reducer(const Context& context, TrainStep& step, const TrainBatch& batch) {

@@ -30,6 +30,10 @@ void ask_for_blocks(const Context& context, TrainStep& step, const TrainBatch& b
 // it.
 void compare_blocks(const Context& context, TrainStep& step, const TrainBatch& batch);
 
+// Computes on two samples, or the one of the batch, on this rank only: a model that says it waits for weights must do
+// so (late_weights.h).
+void try_late_weights(const Context& context, const TrainBatch& batch);
+
 // Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
 // portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
 // discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its

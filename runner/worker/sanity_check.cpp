@@ -17,6 +17,7 @@
 #include "train/base_weights.h"
 #include "train/evaluator.h"
 #include "train/freezing.h"
+#include "train/late_weights.h"
 #include "train/layer_decay.h"
 #include "train/master_weights.h"
 #include "train/model_weights.h"
@@ -147,6 +148,8 @@ class Scene {
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));
     compare_recomputed(*objective);
+    if (experiment_.trainer.shard_optimizer)
+      require_waits(*model_, [&] { return call_step(*model_, *training_, *objective).loss; });
     rehearse_smallest_part();
   }
 

@@ -4,6 +4,9 @@
 import signal
 import unittest
 
+import eager
+import torch
+
 from command import DDPRUN, SMALL, CommandTest, differences
 
 WORDS = [*SMALL, "trainer.global_batch=96", "trainer.ema_decay=0.9", "checkpoint.every=4st", "checkpoint.keep=9"]
@@ -12,6 +15,8 @@ TRAININGS = {
                 "+pretrained={freeze: ['layer1.*', 'layer2.0.*'], unfreeze: {5st: 'layer1.*'}}"]),
     "adamw": (3, [*WORDS, "model=mlp", "optimizer=adamw", "trainer.micro_batch=10", "trainer.precision=bf16"]),
     "masters": (3, [*WORDS, "model=convnet_bn", "optimizer=adamw", "trainer.precision=bf16_master", "trainer.clip_norm=0.5"]),
+    "transformer": (3, ["experiments/text.yaml", "model.width=32", "model.heads=2", "dataset.context=16", "launch.device=cpu", "launch.threads=1",
+                        "trainer.max_steps=8", "trainer.ema_decay=0.9", "checkpoint.every=4st", "loggers=[jsonl]"]),
     "muon": (2, [*WORDS, "model=convnet_bn", "optimizer=muon", "trainer.on_nonfinite=skip"]),
 }  # fmt: skip
 FILES = ("model", "optimizer", "ema")
@@ -34,6 +39,18 @@ class ShardOptimizer(CommandTest):
                 self.assertRegex(shared.err(), rf"trainer.shard_optimizer: {workers} workers share the optimizer's step and state: [\d, to]+ of [\d,]+ numbers each")
                 self.assert_same(name, f"{name}_shared")
                 self.assertEqual(differences(self.folder / name, self.folder / f"{name}_shared"), {})
+
+    def test_an_exported_network_reads_each_weight_once_it_has_arrived(self):
+        torch.manual_seed(0)
+        blocks = (torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.BatchNorm1d(24), torch.nn.ReLU()) for _ in range(4))
+        training = eager.Training(torch.nn.Sequential(torch.nn.Linear(12, 24), *blocks, torch.nn.Linear(24, 5)), ["input=12"], self.folder)
+        training.export()
+        training.experiment()
+        words = ["net.yaml", "launch.workers=3", "trainer.sync_batchnorm=true", "trainer.ema_decay=0.9", "trainer.global_batch=12"]
+        for run, shared in (("whole", "false"), ("shared", "true")):
+            self.ddprun(*words, f"run.dir={run}", f"trainer.shard_optimizer={shared}")
+        self.assert_same("whole", "shared")
+        self.assertEqual(differences(self.folder / "whole", self.folder / "shared"), {})
 
     def test_killed_it_goes_on_without_sharing_and_the_other_way_round(self):
         for name, before, after in (("adamw", "true", "false"), ("adamw", "false", "true"), ("masters", "true", "false")):

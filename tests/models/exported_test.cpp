@@ -5,6 +5,7 @@
 #include "size_functions.h"
 #include "support/error_of.h"
 
+#include <ddprun/arriving_weights.h>
 #include <ddprun/error.h>
 #include <ddprun/objective.h>
 
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 namespace ddprun::exported {
@@ -105,6 +107,27 @@ TEST(Exported, ErrorsNameTheOperatorAndTheUsersLine) {
 
 std::vector<ResultForm> forms_of(const std::string& over) {
   return result_forms(nlohmann::json::parse(R"({"results": ["loss", "right", "share"], "over": )" + over + "}"));
+}
+
+TEST(Exported, WhatTheRunnerThrowsPassesThrough) {
+  struct RankIsLost : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+  auto graph = graph_of(node("torch.ops.aten.add.Tensor", tensor("self", "x") + "," + tensor("other", "y")));
+  graph.nodes.front().call = [](std::vector<IValue>&, at::Device) -> std::vector<IValue> { throw RankIsLost("lost"); };
+  EXPECT_THROW(run(graph, at::ones({1}), at::ones({1})), RankIsLost);
+}
+
+TEST(Exported, AWeightIsReadOnceItHasArrived) {
+  class Late final : public ArrivingWeights {
+   public:
+    void wait_for(const at::Tensor& weight) override { at::Tensor(weight).fill_(2); }
+  };
+  auto graph = graph_of(node("torch.ops.aten.mul.Tensor", tensor("self", "x") + "," + tensor("other", "y")));
+  graph.state = {1};
+  Late late;
+  const ArrivingWeightsScope scope(late);
+  EXPECT_EQ(run(graph, at::full({1}, 5), at::ones({1})).item<float>(), 10);
 }
 
 TEST(ResultForms, AMetricOfAPartThatCountsNothingAddsNothing) {

@@ -6,6 +6,7 @@
 #include "support/error_of.h"
 #include "support/toy_run.h"
 
+#include <ddprun/arriving_weights.h>
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
@@ -15,7 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <memory>
 
 namespace ddprun::testing {
 namespace {
@@ -138,6 +141,33 @@ TEST(OptimizerShare, SpreadsTheWeightsOfEachRankToAll) {
   });
 }
 
+// Rank 1 begins only once rank 0 has what it needs without it.
+TEST(OptimizerShare, ARankWaitsForAWeightOnlyUntilThatIsThere) {
+  std::promise<void> first_is_done;
+  on_ranks(2, [&](Communicator& communicator) {
+    const auto rank = communicator.world().rank;
+    const auto weights = weights_of_rank(rank);
+    ToySgd optimizer(0.1);
+    optimizer.start(weights);
+    const OptimizerShare share(optimizer, communicator, kAllTrain);
+    if (rank == 1) first_is_done.get_future().wait();
+    const auto arriving = share.start_spreading(weights);
+    const ArrivingWeightsScope scope(*arriving);
+    EXPECT_TRUE(weights_are_arriving());
+    for (const bool own : {true, false}) {
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const auto& [name, value] = weights[i];
+        if (share.is_own(name) != own) continue;
+        wait_for_weight(value);
+        EXPECT_TRUE(torch::equal(value, weights_of_rank(own ? rank : 1 - rank)[i].value)) << name;
+      }
+      if (own && rank == 0) first_is_done.set_value();
+    }
+    arriving->wait_for_all();
+  });
+  EXPECT_FALSE(weights_are_arriving());
+}
+
 TEST(OptimizerShare, ARankHasTheGradientsAndTheStateOfItsParameters) {
   on_ranks(2, [](Communicator& communicator) {
     const std::vector<NamedParameter> parameters{{"a/b", torch::zeros({2})}, {"a", torch::zeros({2})}};
@@ -176,6 +206,29 @@ std::vector<std::string> contents(const ToyResult& result) {
   }
   return files;
 }
+
+// Reads the second layer's weights only once they have arrived.
+class WaitingToyModel : public Model {
+ public:
+  void prepare(const DataSpec& data) override {
+    hidden_ = register_module("hidden", torch::nn::Linear(data.sample_shape.at(0), 16));
+    output_ = register_module("output", torch::nn::Linear(16, data.classes));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    wait_for_weight(hidden_->weight);
+    const auto product = at::matmul(input, hidden_->weight.t());
+    wait_for_weight(hidden_->bias);
+    const auto hidden = torch::tanh(product + hidden_->bias);
+    wait_for_weights(*output_);
+    return output_(hidden);
+  }
+
+  bool waits_for_weights() const override { return true; }
+
+ private:
+  torch::nn::Linear hidden_{nullptr}, output_{nullptr};
+};
 
 struct Variant {
   std::string title;
@@ -226,6 +279,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, SharedTraining,
     ::testing::Values(
         Variant{"plain", [](ToyRun&) {}},
+        Variant{"waiting", [](ToyRun& run) { run.make_model = [] { return std::make_shared<WaitingToyModel>(); }; }},
         Variant{"averaged", [](ToyRun& run) { run.experiment.trainer.ema_decay = 0.9; }},
         Variant{"clipped", [](ToyRun& run) { run.experiment.trainer.clip_norm = 0.3; }},
         Variant{"accumulated", [](ToyRun& run) { run.experiment.trainer.micro_batch = 2; }},

@@ -124,6 +124,8 @@ class Exported final : public Model {
 
   bool has_default_step() const override { return results_.empty(); }
 
+  bool waits_for_weights() const override { return true; }
+
   void prepare(const DataSpec& data) override try {
     require_mask(data);
     auto weights = contents_->archive.tensors(fixed_);
@@ -141,11 +143,7 @@ class Exported final : public Model {
     training_->bind(tensors_);
     evaluation_->bind(tensors_);
     if (prediction_) prediction_->bind(tensors_);
-    const auto modules = named_modules();
-    training_->find_blocks([&](const std::string& path) {
-      const auto* module = modules.find(path);
-      return module ? *module : nullptr;
-    });
+    find_blocks();
     require_trainable();
   } catch (const UserError& error) {
     throw UserError("exported: " + file_.string() + ": " + error.what());
@@ -181,6 +179,32 @@ class Exported final : public Model {
     }
     if (weight->second.is_state) registry.add(name, weight->second);
     tensors_.emplace(name, weight->second.tensor);
+  }
+
+  // A part that a network is cut into becomes a module without tensors: "part1". A layer of the SDK counts its batches,
+  // too.
+  void find_blocks() {
+    const auto modules = named_modules();
+    int64_t parts = 0;
+    training_->find_blocks([&](Block& block, const std::vector<std::string>& changed) {
+      if (const auto* module = modules.find(block.path); module && !block.path.empty()) block.module = *module;
+      if (block.path.empty()) block.module = add_part(++parts);
+      for (const auto& name : changed) {
+        block.buffers.push_back(tensors_.at(name));
+        const auto counted = tensors_.find(name.substr(0, name.rfind('.') + 1) + "num_batches_tracked");
+        if (counted != tensors_.end()) block.buffers.push_back(counted->second);
+      }
+    });
+  }
+
+  std::shared_ptr<torch::nn::Module> add_part(int64_t number) {
+    auto name = "part" + std::to_string(number);
+    const auto is_taken = [&] {
+      return named_children().contains(name) || named_parameters(/*recurse=*/false).contains(name) ||
+             named_buffers(/*recurse=*/false).contains(name);
+    };
+    while (is_taken()) name += "_";
+    return register_module(name, std::make_shared<torch::nn::Module>("Part"));
   }
 
   // Puts layers of the SDK in the place of the program's BatchNorms. Returns them by path.

@@ -3,6 +3,7 @@
 
 #include "recorder.h"
 
+#include <ddprun/arriving_weights.h>
 #include <ddprun/error.h>
 #include <ddprun/recompute.h>
 
@@ -14,6 +15,8 @@
 #include <c10/util/Exception.h>
 
 #include <optional>
+#include <stdexcept>
+#include <typeinfo>
 #include <utility>
 
 namespace ddprun::exported {
@@ -182,13 +185,22 @@ void Graph::run_recomputed(const Block& block, Frame& frame) const {
       second.slots[static_cast<size_t>(one.slot)] = one.is_input ? IValue(*input++) : one.value;
     run_nodes(block.begin, block.end, second);
   };
-  const RecomputeScope scope(*block.module, tensors, again);
+  const RecomputeScope scope(*block.module, tensors, again, block.buffers);
   run_nodes(block.begin, block.end, frame);
+}
+
+// Waits for those of the model's tensors that a node reads.
+void Graph::wait_for_weights(const Node& node, const Frame& frame) const {
+  for_each_use(node.arguments, [&](const Argument& use) {
+    const auto& value = frame.slots[static_cast<size_t>(use.slot)];
+    if (state.contains(use.slot) && value.isTensor()) wait_for_weight(value.toTensor());
+  });
 }
 
 void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) const try {
   RECORD_USER_SCOPE(node.place);  // for profiles, and for `ddprun replay`
   stack.clear();
+  if (weights_are_arriving()) wait_for_weights(node, frame);
   for (const auto& argument : node.arguments) stack.push_back(value_of(argument, frame));
   auto* recorded = frame.sizes.empty() ? nullptr : record(node, frame, stack);
   std::optional<at::tracer::impl::NoTracerDispatchMode> is_recorded;
@@ -218,6 +230,7 @@ void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) 
 } catch (const c10::Error& error) {
   fail(node, error.what_without_backtrace());
 } catch (const std::runtime_error& error) {
+  if (typeid(error) != typeid(std::runtime_error)) throw;  // the runner's own: another rank is lost
   fail(node, error.what());
 }
 

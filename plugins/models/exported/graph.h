@@ -3,6 +3,7 @@
 // autocast and hooks see the same calls in the same order.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
@@ -68,12 +69,14 @@ struct Node {
   std::string module;               // the innermost module of Python that it is of: "layer1.0.conv1"
 };
 
-// Nodes of a module of Python, one after the other, which backward may compute again (<ddprun/recompute.h>).
+// Nodes one after the other, which backward may compute again (<ddprun/recompute.h>).
 struct Block {
-  std::string path;  // of the module
+  std::string path = {};  // of the module of Python that they are; empty: they are a part of the network (parts.h)
   size_t begin = 0, end = 0;
-  std::set<int> inputs;  // slots that they read and others fill
+  std::set<int> inputs = {};   // slots that they read and others fill
+  std::set<int> changed = {};  // those of Graph::state that they change
   std::shared_ptr<torch::nn::Module> module = nullptr;
+  std::vector<at::Tensor> buffers = {};  // that they change, some of which may be the module's
 };
 
 class Graph {
@@ -95,6 +98,7 @@ class Graph {
   std::vector<Block> blocks;  // apart, in the order of the nodes
   std::set<int> state;        // slots of the model's tensors, which blocks may change
   size_t slots = 0;
+  std::vector<double> bytes;  // of the tensors in the slots, as they were exported; 0: not known, or no tensor
 
   // Sets Argument::last and Node::unread, once the graph is complete.
   void mark_last_uses();
@@ -102,6 +106,7 @@ class Graph {
  private:
   void run_nodes(size_t begin, size_t end, Frame& frame) const;
   void run_recomputed(const Block& block, Frame& frame) const;
+  void wait_for_weights(const Node& node, const Frame& frame) const;
   void execute(const Node& node, Frame& frame, std::vector<c10::IValue>& stack) const;
 };
 

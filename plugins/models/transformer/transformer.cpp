@@ -8,6 +8,7 @@
 // and predicts symbols: Press, Wolf, "Using the Output Embedding to Improve Language Models" (2017).
 //
 // Shapes: B = samples, T = symbols per sample, V = vocabulary size.
+#include <ddprun/arriving_weights.h>
 #include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
@@ -120,6 +121,8 @@ class Transformer final : public ddprun::Model {
     return logits(batch.input, batch.extras.contains("document_ids") ? &batch : nullptr);
   }
 
+  bool waits_for_weights() const override { return true; }
+
   // Averages over the symbols of the batch that count.
   ddprun::Step step(const ddprun::Batch& batch, const ddprun::Objective&) override {
     if (batch.target.sizes() != batch.input.sizes() || batch.target.scalar_type() != at::kLong) {
@@ -146,12 +149,17 @@ class Transformer final : public ddprun::Model {
     if (input.dim() != 2 || input.scalar_type() != at::kLong || input.size(1) > context_) {
       refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
     }
+    ddprun::wait_for_weights(*symbols_);
+    ddprun::wait_for_weights(*positions_);
     const auto places =
         documents ? positions_(documents->extra("position_ids")) : positions_->weight.slice(0, 0, input.size(1));
     const auto mask = documents ? mask_of(documents->extra("document_ids")) : at::Tensor();
     auto x = ddprun::dropout(symbols_(input) + places, form_.dropout, is_training());
-    for (const auto& block : blocks_)
+    for (const auto& block : blocks_) {
+      ddprun::wait_for_weights(*block);
       x = ddprun::recomputed(*block, [block, mask](const at::Tensor& given) { return block->forward(given, mask); }, x);
+    }
+    ddprun::wait_for_weights(*norm_);
     return at::linear(norm_(x), symbols_->weight);
   }
 

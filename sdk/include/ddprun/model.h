@@ -68,6 +68,10 @@ class DDPRUN_API Model : public torch::nn::Module {
   // if its loss leaves some of the targets out, it says in Step::counted how many it is the mean over.
   virtual Step step(const Batch& batch, const Objective& objective);
 
+  // Returns true if step() waits for each weight before it first reads it (<ddprun/arriving_weights.h>), so that the
+  // others' new ones may arrive meanwhile (trainer.shard_optimizer). Asked after prepare().
+  virtual bool waits_for_weights() const { return false; }
+
   // Sets training or evaluation mode, also of the layers; those of keep_in_evaluation() stay in evaluation mode.
   void train(bool on = true) override;
 

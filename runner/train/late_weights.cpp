@@ -9,21 +9,35 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
 namespace ddprun {
 namespace {
 
-// Weights that are unknown until they are waited for, or until its end.
+constexpr auto kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Weights that are unknown until they are waited for, or until its end. All unknown ones of a type share their memory.
 class LateWeights final : public ArrivingWeights {
  public:
   explicit LateWeights(const std::vector<NamedParameter>& parameters) {
+    std::map<at::ScalarType, int64_t> most;
     for (const auto& [name, weight] : parameters) {
-      known_.emplace(weight.unsafeGetTensorImpl(), Known{weight, weight.detach()});
-      const auto unknown = at::full({}, std::numeric_limits<double>::quiet_NaN(), weight.detach().options());
-      weight.set_data(unknown.expand(weight.sizes()));
+      auto& numbers = most[weight.scalar_type()];
+      numbers = std::max(numbers, weight.numel());
+    }
+    std::map<at::ScalarType, at::Tensor> unknown;
+    for (const auto& [name, weight] : parameters) {
+      const auto value = weight.detach();
+      auto& numbers = unknown[weight.scalar_type()];
+      if (!numbers.defined()) numbers = at::full({most[weight.scalar_type()]}, kUnknown, value.options());
+      known_.emplace(weight.unsafeGetTensorImpl(), Known{weight, value});
+      weight.set_data(weight.is_non_overlapping_and_dense()
+                          ? numbers.as_strided(weight.sizes(), weight.strides())
+                          : numbers.narrow(0, 0, weight.numel()).view(weight.sizes()));
     }
   }
   ~LateWeights() override {

@@ -308,13 +308,7 @@ void Trainer::train_step() try {
 
   ++state_.step;
   if (shards_) shards_->add(batch);
-  timer_.begin(StepPhase::kLogging);
-  const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
-  if ((row_is_due || recorded) && settle()) {
-    compare_replicas();
-    if (row_is_due) log_row();
-  }
-  log_.end_step();
+  log_step(recorded);
   timer_.begin(StepPhase::kOther);
   agree_after_step(loss);
   profiler_.after(state_.step);
@@ -327,9 +321,19 @@ void Trainer::end_record() {
   recorder_.end();
 }
 
-void Trainer::log_row() {
-  log_.log_window();
-  watch_range_test();
+void Trainer::log_step(bool recorded) {
+  const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
+  if (row_is_due) {
+    timer_.begin(StepPhase::kWait);
+    step_.settle_weights();
+  }
+  timer_.begin(StepPhase::kLogging);
+  if ((row_is_due || recorded) && settle()) {
+    compare_replicas();
+    if (row_is_due) log_.log_window();
+    if (row_is_due) watch_range_test();
+  }
+  log_.end_step();
 }
 
 // Decides with all ranks: to stop, to save, that the time is over. Up to that decision, in which the host waits for the

@@ -107,7 +107,7 @@ class Trainer {
   void tell_of_other_threads(const std::string& path);
   void adopt_world();
   void end_record();
-  void log_row();
+  void log_step(bool recorded);
   void watch_range_test();
   void test();
   void stop_early(const std::string& reason);

@@ -6,9 +6,15 @@
 #include "strict_json.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 namespace {
+
+void find_blocks(exported::Program program) {
+  program.find_blocks([](exported::Block&, const std::vector<std::string>&) {});
+}
 
 void read_program(std::string_view bytes) {
   constexpr size_t kMostDepth = 64;
@@ -18,7 +24,7 @@ void read_program(std::string_view bytes) {
   } catch (const std::exception&) {
     return;  // the archive's reader refuses it with these words
   }
-  exported::Program program(json);
+  find_blocks(exported::Program(json));
 }
 
 }  // namespace
@@ -28,7 +34,7 @@ void feed_exported(std::string_view bytes) try {
   const exported::Archive archive(fuzz::as_file(bytes));
   const auto results = std::max<size_t>(archive.results().size(), 1);
   for (const auto* json : {&archive.training(), &archive.evaluation()})
-    if (!json->is_null()) exported::Program program(*json, results);
+    if (!json->is_null()) find_blocks(exported::Program(*json, results));
   if (!archive.prediction().is_null()) exported::Program program(archive.prediction());
   const auto tensors = archive.tensors();
 } catch (const nlohmann::json::exception&) {  // something is missing in the JSON: the model says that it is damaged

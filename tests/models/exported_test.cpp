@@ -109,6 +109,18 @@ std::vector<ResultForm> forms_of(const std::string& over) {
   return result_forms(nlohmann::json::parse(R"({"results": ["loss", "right", "share"], "over": )" + over + "}"));
 }
 
+TEST(Exported, BytesAreThoseOfTheSamplesThatItWasExportedWith) {
+  const auto bytes_of = [](const std::string& type, const std::string& batch) {
+    return read_graph(nlohmann::json::parse(R"({"inputs": [{"as_tensor": {"name": "x"}}], "outputs": [], "nodes": [],
+      "tensor_values": {"x": {"dtype": )" + type +
+                                            R"(, "sizes": [)" + batch + R"(, {"as_int": 3}]}}})"))
+        .graph.bytes.at(0);
+  };
+  EXPECT_EQ(bytes_of("7", R"({"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}})"), 4 * 3 * 4);
+  EXPECT_EQ(bytes_of("7", R"({"as_expr": {"expr_str": "u0", "hint": null}})"), 0);
+  EXPECT_EQ(bytes_of("99", R"({"as_int": 4})"), 0);  // whether it can be computed is its operator's question
+}
+
 TEST(Exported, WhatTheRunnerThrowsPassesThrough) {
   struct RankIsLost : std::runtime_error {
     using std::runtime_error::runtime_error;

@@ -163,8 +163,9 @@ class ArgumentReader {
 int64_t exported_size(const Json& size) {
   if (size.contains("as_int")) return size.at("as_int").get<int64_t>();
   const auto& expression = size.at("as_expr");
-  if (!expression.contains("hint") || !expression.at("hint").is_object()) return 0;
-  return expression.at("hint").at("as_int").get<int64_t>();
+  const auto hint = expression.find("hint");
+  const bool is_known = hint != expression.end() && hint->is_object() && hint->contains("as_int");
+  return is_known ? hint->at("as_int").get<int64_t>() : 0;
 }
 
 // Returns the innermost line of a stack trace that is not torch's own: "net.py:12".
@@ -210,14 +211,17 @@ class GraphReader {
     return -1;
   }
 
-  // Returns how much memory a tensor took when the network was exported; 0 if the file does not say it.
-  double bytes_of(const std::string& name) const {
+  // Returns how much memory a tensor took when the network was exported; 0 if the file does not say it, or has a type
+  // of numbers that is unknown here.
+  double bytes_of(const std::string& name) const try {
     const auto tensors = json_.find("tensor_values");
     if (tensors == json_.end() || !tensors->contains(name)) return 0;
     const auto& meta = tensors->at(name);
     auto bytes = static_cast<double>(c10::elementSize(scalar_type_of(meta.at("dtype").get<int64_t>())));
     for (const auto& size : meta.at("sizes")) bytes *= static_cast<double>(exported_size(size));
     return bytes;
+  } catch (const UserError&) {
+    return 0;
   }
 
   int slot(const std::string& name) { return slots_.try_emplace(name, static_cast<int>(slots_.size())).first->second; }

@@ -40,17 +40,27 @@ class ShardOptimizer(CommandTest):
                 self.assert_same(name, f"{name}_shared")
                 self.assertEqual(differences(self.folder / name, self.folder / f"{name}_shared"), {})
 
-    def test_an_exported_network_reads_each_weight_once_it_has_arrived(self):
+    def export(self, norm):
         torch.manual_seed(0)
-        blocks = (torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.BatchNorm1d(24), torch.nn.ReLU()) for _ in range(4))
+        blocks = (torch.nn.Sequential(torch.nn.Linear(24, 24), norm(24), torch.nn.ReLU()) for _ in range(4))
         training = eager.Training(torch.nn.Sequential(torch.nn.Linear(12, 24), *blocks, torch.nn.Linear(24, 5)), ["input=12"], self.folder)
         training.export()
         training.experiment()
-        words = ["net.yaml", "launch.workers=3", "trainer.sync_batchnorm=true", "trainer.ema_decay=0.9", "trainer.global_batch=12"]
+        return ["net.yaml", "launch.workers=3", "trainer.ema_decay=0.9", "trainer.global_batch=12"]
+
+    def test_an_exported_network_reads_each_weight_once_it_has_arrived(self):
+        words = [*self.export(torch.nn.BatchNorm1d), "trainer.sync_batchnorm=true"]
         for run, shared in (("whole", "false"), ("shared", "true")):
             self.ddprun(*words, f"run.dir={run}", f"trainer.shard_optimizer={shared}")
         self.assert_same("whole", "shared")
         self.assertEqual(differences(self.folder / "whole", self.folder / "shared"), {})
+
+    def test_a_worker_that_is_killed_while_a_network_waits_for_its_weights_is_restarted(self):
+        words = [*self.export(torch.nn.LayerNorm), "trainer.shard_optimizer=true", "checkpoint.every=2st"]
+        self.ddprun(*words, "run.dir=whole")
+        killed = self.ddprun(*words, "run.dir=killed", "launch.max_restarts=1", env={"DDPRUN_FAULT": "kill:computing:5:0"})
+        self.assertIn("rank 0 failed first: killed by SIGKILL", killed.err())
+        self.assert_same("whole", "killed")
 
     def test_killed_it_goes_on_without_sharing_and_the_other_way_round(self):
         for name, before, after in (("adamw", "true", "false"), ("adamw", "false", "true"), ("masters", "true", "false")):

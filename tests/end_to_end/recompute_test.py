@@ -66,7 +66,7 @@ class Network(torch.nn.Module):
 
 
 class Uneven(torch.nn.Module):
-    """A network that repeats nothing: forward() does all of it, with statistics and a number that it counts itself."""
+    """A network that repeats nothing: forward() does all of it, with statistics and numbers that it counts itself."""
 
     def __init__(self):
         super().__init__()
@@ -76,11 +76,13 @@ class Uneven(torch.nn.Module):
         self.register_buffer("mean", torch.zeros(8))
         self.register_buffer("variance", torch.ones(8))
         self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("counts", torch.zeros(3))
 
     def forward(self, input):
         f = torch.nn.functional
         x = f.dropout(torch.relu_(self.part1(self.widen(input))), 0.3, self.training)
         self.calls.add_(1)
+        self.counts[1].add_(1)  # through a view
         x = f.batch_norm(self.narrow(torch.tanh(x) / self.calls), self.mean, self.variance, training=self.training)
         x = f.dropout(torch.sigmoid(self.again(x)) * 2, 0.2, self.training)
         return self.last(torch.tanh(x))

@@ -12,7 +12,7 @@ bool is_shared(const c10::Argument& formal) { return formal.alias_info() != null
 }  // namespace
 
 bool makes_memory(const Node& node) {
-  return !node.skipped && (node.op ? std::ranges::none_of(node.op->schema().returns(), is_shared) : true);
+  return !node.skipped && (!node.op || std::ranges::none_of(node.op->schema().returns(), is_shared));
 }
 
 // What a block of control flow returns may be what it was given.
@@ -29,6 +29,13 @@ Aliases::Aliases(const Graph& graph) : next_(graph.slots) {
       });
     }
   }
+  for (const int slot : graph.state) state_[of(slot)].insert(slot);
+}
+
+const std::set<int>& Aliases::state_of(int slot) const {
+  static const std::set<int> kNone;
+  const auto found = state_.find(of(slot));
+  return found == state_.end() ? kNone : found->second;
 }
 
 int Aliases::of(int slot) const {

@@ -4,6 +4,8 @@
 
 #include "graph.h"
 
+#include <map>
+#include <set>
 #include <vector>
 
 namespace ddprun::exported {
@@ -25,15 +27,20 @@ bool makes_memory(const Node& node);
 
 class Aliases {
  public:
+  // Graph::state must be known.
   explicit Aliases(const Graph& graph);
 
   // Returns one and the same slot for all that may share memory with this one.
   int of(int slot) const;
 
+  // Returns the model's tensors that may share memory with a slot: itself, or what it is a view of.
+  const std::set<int>& state_of(int slot) const;
+
  private:
   void join(int slot, int other);
 
   std::vector<int> next_;  // slots of the same memory point to each other, at last to one that points to itself
+  std::map<int, std::set<int>> state_;  // by of()
 };
 
 }  // namespace ddprun::exported

@@ -79,7 +79,8 @@ bool complete(Block& block, const Graph& graph, const Aliases& aliases) {
   for (size_t i = block.begin; i < block.end; ++i) {
     if (graph.nodes[i].skipped) continue;
     for_each_write(graph.nodes[i], [&](int slot) {
-      if (graph.state.contains(slot)) block.changed.insert(slot);
+      const auto& state = aliases.state_of(slot);
+      block.changed.insert(state.begin(), state.end());
       changes_inputs = changes_inputs || memory.contains(aliases.of(slot));
     });
   }

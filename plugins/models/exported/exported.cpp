@@ -187,8 +187,8 @@ class Exported final : public Model {
     const auto modules = named_modules();
     int64_t parts = 0;
     training_->find_blocks([&](Block& block, const std::vector<std::string>& changed) {
-      if (const auto* module = modules.find(block.path); module && !block.path.empty()) block.module = *module;
-      if (block.path.empty()) block.module = add_part(++parts);
+      const auto* module = modules.find(block.path);
+      block.module = block.path.empty() ? add_part(++parts) : module ? *module : nullptr;
       for (const auto& name : changed) {
         block.buffers.push_back(tensors_.at(name));
         const auto counted = tensors_.find(name.substr(0, name.rfind('.') + 1) + "num_batches_tracked");

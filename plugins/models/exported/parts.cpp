@@ -45,7 +45,7 @@ std::map<int, Memory> memory_of(const Graph& graph, const Aliases& aliases) {
     if (node.skipped) continue;
     read(node.arguments, i);
     for_each_write(node, [&](int slot) {
-      if (!graph.state.contains(slot)) memory[aliases.of(slot)].changed = i;
+      if (aliases.state_of(slot).empty()) memory[aliases.of(slot)].changed = i;
     });
     for (const int slot : node.results) {
       if (slot < 0) continue;

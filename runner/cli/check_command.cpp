@@ -63,10 +63,12 @@ std::string memory_line(const SanityCheck& check, const Experiment& experiment, 
   if (!check.memory) return "Memory of a worker: not estimated: " + check.memory_problem + ".\n";
   const auto parts = launch.workers * std::max<int64_t>(1, launch.gpus) * experiment.launch.min_nodes;
   const auto samples = samples_at_once(experiment.trainer, parts);
-  const auto line = log::text("Memory of a worker, estimated: ", text_of(*check.memory, samples),
-                              saving_text(*check.memory, experiment.checkpoint.async), ".\n");
-  if (!check.recomputed || check.recomputed->total(samples) >= check.memory->total(samples)) return line;
-  return line + log::text("With trainer.recompute=all: ", text_of(*check.recomputed, samples), ".\n");
+  auto plan = *check.memory, recomputed = check.recomputed.value_or(plan);
+  plan.keeps_gradients = recomputed.keeps_gradients = keeps_gradients(experiment.trainer, parts);
+  const auto line = log::text("Memory of a worker, estimated: ", text_of(plan, samples),
+                              saving_text(plan, experiment.checkpoint.async), ".\n");
+  if (recomputed.total(samples) >= plan.total(samples)) return line;
+  return line + log::text("With trainer.recompute=all: ", text_of(recomputed, samples), ".\n");
 }
 
 // Checks the data and returns what was checked, for the last line.

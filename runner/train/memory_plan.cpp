@@ -43,6 +43,7 @@ TensorMemory::~TensorMemory() = default;
 
 int64_t TensorMemory::now() const { return counter_->now_; }
 int64_t TensorMemory::peak() const { return counter_->peak_; }
+int64_t TensorMemory::take_peak() { return counter_->peak_.exchange(counter_->now_); }
 void TensorMemory::leave_out(int64_t bytes) { counter_->now_ -= bytes; }
 
 namespace {
@@ -98,26 +99,30 @@ class GradientHooks {
   std::vector<std::pair<at::Tensor, unsigned>> hooks_;
 };
 
-// What a step takes besides the gradients that are complete, which grow while the activations go.
-struct StepMemory {
-  int64_t forward = 0;  // bytes; when backward begins
-  int64_t peak = 0;     // bytes; besides what it leaves there for later ones, such as kernels' tables
-};
-
+// Leaves out what backward leaves there for later ones, such as kernels' tables.
 StepMemory memory_of(const std::function<at::Tensor(int64_t)>& loss_of, int64_t samples,
                      const std::vector<NamedParameter>& parameters) {
   TensorMemory memory;
-  StepMemory found;
+  StepMemory found{.samples = samples};
+  int64_t complete = 0;
   {
-    const GradientHooks complete(parameters, [&memory](const at::Tensor& gradient) {
-      memory.leave_out(static_cast<int64_t>(gradient.nbytes()));
+    const GradientHooks hooks(parameters, [&](const at::Tensor& gradient) {
+      const auto bytes = static_cast<int64_t>(gradient.nbytes());
+      memory.leave_out(bytes);  // from the next stretch on
+      found.stretches.push_back({memory.take_peak(), std::exchange(complete, complete + bytes)});
     });
     const auto loss = loss_of(samples);
     found.forward = memory.now();
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
   }
-  found.peak = memory.peak() - std::max<int64_t>(0, memory.now());
+  found.stretches.push_back({memory.take_peak(), complete});
+  const auto left = std::max<int64_t>(0, memory.now());
+  for (auto& stretch : found.stretches) stretch.peak -= left;
   return found;
+}
+
+int64_t peak_of(const StepMemory& step) {
+  return std::ranges::max(step.stretches, {}, &StepMemory::Stretch::peak).peak;
 }
 
 std::string size_text(int64_t bytes) {
@@ -177,23 +182,46 @@ MemoryPlan plan_memory(Model& model, Optimizer& optimizer, const TrainerConfig& 
   };
   // The peak of few samples may be that of a large weight's gradient, which hides what a sample takes in backward.
   constexpr int64_t kFewest = 2, kMost = 4096, kMostBytes = 256'000'000;
-  auto few = measured(kFewest);
+  plan.steps.push_back(measured(kFewest));
   bool was_hidden = false;
-  for (int64_t before = kFewest, samples = 2 * kFewest;; before = samples, samples *= 4) {
-    const auto many = measured(samples);
-    const auto of_each = [&](int64_t StepMemory::*when) { return (many.*when - few.*when) / (samples - before); };
-    const auto forward = of_each(&StepMemory::forward), peak = of_each(&StepMemory::peak);
-    plan.per_sample = std::max({int64_t{0}, forward, peak});
-    plan.fixed = std::max<int64_t>(0, many.peak - plan.per_sample * samples);
-    const bool is_hidden = peak < forward;
+  for (int64_t samples = 2 * kFewest;; samples *= 4) {
+    plan.steps.push_back(measured(samples));
+    const auto &few = plan.steps.rbegin()[1], &many = plan.steps.back();
+    const bool is_hidden = peak_of(many) - peak_of(few) < many.forward - few.forward;
     if (!(is_hidden || was_hidden) || samples >= kMost || 4 * many.forward > kMostBytes) break;
     was_hidden = is_hidden;
-    few = many;
   }
   without_gradients();
   plan.optimizer = optimizer_bytes(optimizer);
   plan.saved = plan.weights + plan.optimizer + plan.averages;
   return plan;
+}
+
+// Each stretch takes what lies on the line through two measurements, which many samples do not lie above: a maximum of
+// straight lines is convex. Nothing takes less of each sample than what is kept when backward begins, before the first
+// gradient.
+Activations MemoryPlan::activations(int64_t samples) const {
+  Activations most;
+  if (steps.size() < 2) return most;
+  auto upper =
+      std::ranges::find_if(steps.begin() + 1, steps.end(), [&](const auto& step) { return step.samples >= samples; });
+  if (upper == steps.end()) --upper;
+  const auto &few = upper[-1], &many = *upper;
+  for (size_t i = 0; i < std::min(few.stretches.size(), many.stretches.size()); ++i) {
+    const auto& [peak, complete] = many.stretches[i];
+    const auto rise = std::max(peak - few.stretches[i].peak, i == 0 ? many.forward - few.forward : 0);
+    const auto per_sample = std::max<int64_t>(0, rise / (many.samples - few.samples));
+    const auto bytes = std::max<int64_t>(0, peak + per_sample * (samples - many.samples));
+    const auto with_gradients = std::max(most.with_gradients, bytes + complete);
+    if (bytes > most.bytes) most = {.bytes = bytes, .per_sample = per_sample};
+    most.with_gradients = with_gradients;
+  }
+  return most;
+}
+
+int64_t MemoryPlan::total(int64_t samples) const {
+  const auto most = activations(samples);
+  return keeps_gradients ? held() + most.bytes : held() - gradients + std::max(gradients, most.with_gradients);
 }
 
 void MemoryPlan::share(int64_t workers, double largest) {
@@ -210,11 +238,18 @@ int64_t samples_at_once(const TrainerConfig& config, int64_t parts) {
   return config.micro_batch > 0 ? std::min(own, config.micro_batch) : own;
 }
 
+bool keeps_gradients(const TrainerConfig& config, int64_t parts) {
+  return parts > 1 || config.shards > 0 || samples_at_once(config, parts) < config.global_batch_of(parts);
+}
+
 std::string text_of(const MemoryPlan& plan, int64_t samples) {
-  const auto activations = plan.fixed + plan.per_sample * samples;
-  return size_text(plan.total(samples)) + ": " + parts_text(plan) +
-         log::text(", activations ", size_text(activations), " (", samples, samples == 1 ? " sample" : " samples",
-                   " at once, ", size_text(plan.per_sample), " each)");
+  const auto most = plan.activations(samples);
+  auto text = size_text(plan.total(samples)) + ": " + parts_text(plan) +
+              log::text(", activations ", size_text(most.bytes), " (", samples, samples == 1 ? " sample" : " samples",
+                        " at once, ", size_text(most.per_sample), " each)");
+  const auto gone = plan.held() + most.bytes - plan.total(samples);
+  if (gone > 0) text += log::text(", of which ", size_text(gone), " go before all gradients are there");
+  return text;
 }
 
 // Without a copy, rank 0 collects what the others have of a shared optimizer.
@@ -231,6 +266,6 @@ MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, cons
   return plan;
 }
 
-std::string held_text(const MemoryPlan& plan) { return size_text(plan.total(0)) + ": " + parts_text(plan); }
+std::string held_text(const MemoryPlan& plan) { return size_text(plan.held()) + ": " + parts_text(plan); }
 
 }  // namespace ddprun

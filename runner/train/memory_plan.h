@@ -16,23 +16,42 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun {
+
+// What one step with so many samples takes besides the gradients that are complete, which grow while the activations
+// go. In bytes.
+struct StepMemory {
+  struct Stretch {
+    int64_t peak = 0;
+    int64_t gradients = 0;  // complete by then
+  };
+  int64_t samples = 0;
+  int64_t forward = 0;             // when backward begins
+  std::vector<Stretch> stretches;  // up to the first gradient, from each to the next, and after the last
+};
+
+// In bytes.
+struct Activations {
+  int64_t bytes = 0, per_sample = 0;  // the most, and what another sample adds to it
+  int64_t with_gradients = 0;         // the most with the gradients that are complete by then
+};
 
 // All in bytes.
 struct MemoryPlan {
   int64_t weights = 0;  // and buffers
   int64_t gradients = 0, optimizer = 0, averages = 0;
   int64_t sharing = 1;  // workers that share optimizer and averages (trainer.shard_optimizer); the most of one counts
-  int64_t fixed = 0;    // of a step, besides gradients, however few samples there are
-  int64_t per_sample = 0;
+  std::vector<StepMemory> steps = {};  // measured, from few samples to many; empty: without what a step takes
+  bool keeps_gradients = true;         // has all of them from the step's beginning on, not as backward completes them
   int64_t saved = 0;  // in a checkpoint: weights, the whole optimizer, averages; less what it leaves out
 
   void share(int64_t workers, double largest);  // `largest` of all is one worker's
 
-  int64_t total(int64_t samples) const {
-    return weights + gradients + optimizer + averages + fixed + per_sample * samples;
-  }
+  int64_t held() const { return weights + gradients + optimizer + averages; }
+  Activations activations(int64_t samples) const;
+  int64_t total(int64_t samples) const;
 };
 
 // Measures what this thread's tensors on the CPU take, those that are made while it lives, also by its backward passes.
@@ -45,6 +64,7 @@ class TensorMemory {
 
   int64_t now() const;   // bytes; those that are still there
   int64_t peak() const;  // bytes
+  int64_t take_peak();   // returns peak(), which counts from here on
 
   // From here on so many bytes of what is there do not count.
   void leave_out(int64_t bytes);
@@ -71,8 +91,13 @@ MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, cons
 // Returns the most samples that a worker computes at once, of `parts` workers or GPUs.
 int64_t samples_at_once(const TrainerConfig& config, int64_t parts);
 
+// Returns whether a worker has all gradients while it computes those of some samples: views of the buckets in which it
+// exchanges them with others, or sums over the samples before.
+bool keeps_gradients(const TrainerConfig& config, int64_t parts);
+
 // Returns "4.1 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB, activations 2.1 GB (64 samples at once,
-// 33 MB each)", or "optimizer 249 MB (shared by 4 workers)".
+// 33 MB each)", or "optimizer 249 MB (shared by 4 workers)", or "activations ..., of which 1.6 GB go before all
+// gradients are there".
 std::string text_of(const MemoryPlan& plan, int64_t samples);
 
 // Returns what rank 0's process takes besides, in the host's memory, while it writes a checkpoint: ", and 2 GB more of

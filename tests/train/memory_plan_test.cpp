@@ -10,7 +10,9 @@
 namespace ddprun {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kMegabyte = 1'000'000;
 
@@ -76,6 +78,16 @@ torch::nn::Sequential heavy() {
                                torch::nn::Linear(256, 256), torch::nn::Tanh());
 }
 
+// Has gradients as large as the activations of a few hundred samples.
+torch::nn::Sequential many_layers() {
+  torch::nn::Sequential layers(torch::nn::Flatten(), torch::nn::Linear(3 * 32 * 32, 256));
+  for (int i = 0; i < 12; ++i) {
+    layers->push_back(torch::nn::GELU());
+    layers->push_back(torch::nn::Linear(256, 256));
+  }
+  return layers;
+}
+
 class Wrapped final : public Model {
  public:
   explicit Wrapped(torch::nn::Sequential net) : net_(register_module("net", std::move(net))) {}
@@ -97,21 +109,46 @@ MemoryPlan plan_of(Model& model, const TrainerConfig& config = {}) {
   return plan_memory(model, optimizer, config, [&](int64_t samples) { return loss_of(model, samples); });
 }
 
+// A step's gradients, and the most that it has besides weights and the optimizer's state.
 void expect_within_a_tenth(Model& model, int64_t samples) {
-  const auto planned = plan_of(model);
+  auto planned = plan_of(model);
+  const auto others = planned.weights + planned.optimizer;
   model.zero_grad(/*set_to_none=*/true);
   const TensorMemory memory;
-  loss_of(model, samples).backward();
-  const auto activations = static_cast<double>(planned.fixed + planned.per_sample * samples);
-  const auto peak = static_cast<double>(memory.peak());  // of activations or, at the end, of gradients
-  EXPECT_GE(activations + static_cast<double>(planned.gradients), 0.9 * peak) << samples;
-  EXPECT_LE(activations, 1.1 * peak) << samples;
+  for (const bool keeps : {false, true}) {  // the gradients of a first part, and those of a second added to them
+    loss_of(model, samples).backward();
+    planned.keeps_gradients = keeps;
+    const auto peak = static_cast<double>(memory.peak());
+    EXPECT_NEAR(static_cast<double>(planned.total(samples) - others), peak, 0.1 * peak) << samples << keeps;
+  }
+  model.zero_grad(/*set_to_none=*/true);
 }
 
 TEST(Plan, OfFewSamplesTellsTheActivationsOfManyWithinATenth) {
-  Wrapped filtering(filters()), weighing(heavy());
+  Wrapped filtering(filters()), weighing(heavy()), deep(many_layers());
   for (const int64_t samples : {32, 64}) expect_within_a_tenth(filtering, samples);
-  for (const int64_t samples : {4096, 16384}) expect_within_a_tenth(weighing, samples);
+  for (const int64_t samples : {1024, 4096, 16384}) expect_within_a_tenth(weighing, samples);
+  for (const int64_t samples : {16, 128, 512, 2048}) expect_within_a_tenth(deep, samples);
+}
+
+TEST(Plan, CountsActivationsThatGoBeforeTheGradientsComeOnlyWhereThoseAreThereAlready) {
+  Wrapped deep(many_layers());
+  auto planned = plan_of(deep);
+  EXPECT_THAT(text_of(planned, 128), Not(HasSubstr("of which")));
+  const auto kept = planned.total(128);
+  planned.keeps_gradients = false;
+  EXPECT_LT(planned.total(128), kept);
+  EXPECT_GE(planned.total(128), planned.held());
+  EXPECT_THAT(text_of(planned, 128), ContainsRegex(", of which [0-9.]+ MB go before all gradients are there"));
+}
+
+TEST(KeepsGradients, WithOthersAndOverPartsOfABatch) {
+  EXPECT_FALSE(keeps_gradients({.global_batch = 32}, 1));
+  EXPECT_FALSE(keeps_gradients({.global_batch = 32, .micro_batch = 32}, 1));
+  EXPECT_FALSE(keeps_gradients({.batch_per_worker = 32}, 1));
+  EXPECT_TRUE(keeps_gradients({.global_batch = 32, .micro_batch = 31}, 1));
+  EXPECT_TRUE(keeps_gradients({.global_batch = 32, .shards = 4}, 1));
+  EXPECT_TRUE(keeps_gradients({.batch_per_worker = 32}, 2));
 }
 
 TEST(Plan, CountsWeightsGradientsMomentumAndAverages) {

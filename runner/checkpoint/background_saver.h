@@ -50,8 +50,8 @@ class BackgroundSaver {
 // A checkpoint that does not change while training continues: copies in host memory that is reused each time.
 class Snapshot {
  public:
-  // Call on the rank that writes the run's files. The result shares its memory with the previous one, which nobody may
-  // still be reading, and Checkpoint::ranks with `live`.
+  // Call on a rank that writes some of the run's files. The result shares its memory with the previous one, which
+  // nobody may still be reading, and Checkpoint::ranks with `live`.
   Checkpoint take(const Checkpoint& live);
 
  private:

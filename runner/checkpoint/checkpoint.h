@@ -2,10 +2,11 @@
 // A checkpoint on disk: <run>/checkpoints/step_00001200/{model, optimizer, rank_0, ...}.safetensors, state.json and
 // manifest.json, and ema.safetensors where the run averages its weights.
 //
-// Only rank 0 writes and reads it, with data gathered from the others, which need not see the folder. Each file is
-// written and fsync'd under a temporary folder name, then the manifest with size and SHA-256 of each file; then the
-// folder is renamed, then its parent fsync'd; only then are old checkpoints pruned. A folder without the temporary name
-// is therefore complete, and the manifest reveals a flipped bit in it.
+// Only rank 0 writes and reads it, with data gathered from the others, which need not see the folder; but of a shared
+// optimizer each rank that sees the folder writes its own part (checkpoint/shared_file.h). Each file is written and
+// fsync'd under a temporary folder name, then the manifest with size and SHA-256 of each file; then the folder is
+// renamed, then its parent fsync'd; only then are old checkpoints pruned. A folder without the temporary name is
+// therefore complete, and the manifest reveals a flipped bit in it.
 #pragma once
 
 #include <ddprun/digest.h>
@@ -33,6 +34,13 @@ struct LeftOutWeights {
   bool operator==(const LeftOutWeights&) const = default;
 };
 
+// Tensors that other ranks have, by which.
+struct TensorElsewhere {
+  SafetensorsEntry form;  // without a place
+  int64_t rank = 0;
+};
+using TensorsElsewhere = std::vector<TensorElsewhere>;
+
 // Everything the run needs to continue as if it had never stopped.
 struct Checkpoint {
   int64_t step = 0;
@@ -43,6 +51,9 @@ struct Checkpoint {
   std::vector<TensorDict> ranks;  // state that differs by rank: random generators; and on rank 0 that of callbacks
   bool replaces = false;          // takes the place of an earlier one of this step, whose weights are out of date
   std::optional<LeftOutWeights> left_out = {};  // that `model` lacks; nothing: it has all
+  // Averages and optimizer's state are written by all ranks, each those that it has; on every rank the same.
+  bool is_shared = false;
+  TensorsElsewhere average_elsewhere = {}, optimizer_elsewhere = {};
 };
 
 // What a manifest says, without reading the tensors.

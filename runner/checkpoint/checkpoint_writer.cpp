@@ -2,6 +2,7 @@
 #include "checkpoint/checkpoint_writer.h"
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/shared_file.h"
 
 #include <ddprun/error.h>
 #include <ddprun/file_error.h>
@@ -10,6 +11,7 @@
 
 #include <cerrno>
 #include <exception>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -64,7 +66,7 @@ CheckpointWriter::CheckpointWriter(const std::filesystem::path& run_dir, int64_t
     : folder_(checkpoints_folder(run_dir)), keep_(keep), ranks_(std::move(ranks)) {
   if (keep_ < 1) throw std::invalid_argument("CheckpointWriter: keep is " + std::to_string(keep_));
   if (!ranks_.agree) throw std::invalid_argument("CheckpointWriter: no agree()");
-  if (is_rank_zero()) run_dir_.emplace(run_dir);
+  if (is_rank_zero() || std::filesystem::is_directory(run_dir)) run_dir_.emplace(run_dir);
 }
 
 std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool best,
@@ -74,7 +76,7 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   warnings_.clear();
   reached("begin");
   if (step != saved_step_ || checkpoint.replaces) {
-    for_all(step, [&] { write(checkpoint, best, before_it_counts); });
+    write(checkpoint, best, before_it_counts);
     saved_step_ = step;
   } else if (best) {
     for_all(step, [&] { mark_best(path_of(step)); });
@@ -84,32 +86,63 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   return path_of(step);
 }
 
-// Runs one part of the save on rank 0; it succeeds for all ranks or fails for all.
-void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) {
+// Runs one part of the save on every rank; it succeeds for all of them or fails for all.
+void CheckpointWriter::by_all(int64_t step, const std::function<void()>& part) {
   std::string problem;
   try {
-    if (is_rank_zero()) part();
+    try {
+      part();
+    } catch (const FileError&) {
+      if (run_dir_) run_dir_->require();
+      throw;
+    }
   } catch (...) {
     problem = "cannot save the checkpoint of step " + std::to_string(step) + ": " + cause_of(std::current_exception());
-    std::error_code ignored;  // the problem being handled is the one to report
-    std::filesystem::remove_all(temporary_of(step), ignored);
   }
   problem = ranks_.agree(problem);
-  if (!problem.empty()) throw UserError(problem);
+  if (problem.empty()) return;
+  std::error_code ignored;  // the problem is the one to report
+  if (is_rank_zero()) std::filesystem::remove_all(temporary_of(step), ignored);
+  throw UserError(problem);
+}
+
+// Runs it on rank 0.
+void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) {
+  by_all(step, [&] {
+    if (is_rank_zero()) part();
+  });
 }
 
 void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts) {
   const int64_t step = checkpoint.step;
   Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best, .left_out = checkpoint.left_out};
-  begin(step);
-  try {
-    write_files(checkpoint, manifest);
+  const auto finish = [&] {
     if (before_it_counts) before_it_counts();
     publish(manifest, checkpoint.replaces);
-  } catch (const FileError&) {
-    run_dir_->require();
-    throw;
+  };
+  if (!checkpoint.is_shared) {
+    return for_all(step, [&] {
+      begin(step);
+      write_files(checkpoint, manifest);
+      finish();
+    });
   }
+  std::vector<SharedFile> shared;
+  by_all(step, [&] {
+    shared = shared_files(checkpoint);
+    if (!is_rank_zero()) return;
+    begin(step);
+    for (const auto& file : shared) file.create();
+    reached("created");
+  });
+  by_all(step, [&] {
+    if (is_rank_zero()) write_files(checkpoint, manifest);
+    write_part(shared);
+  });
+  for_all(step, [&] {
+    compare_parts(shared, manifest);
+    finish();
+  });
 }
 
 std::filesystem::path CheckpointWriter::path_of(int64_t step) const { return folder_ / checkpoint_name(step); }
@@ -138,14 +171,42 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
   }
   manifest.files[kModelFile] = write_safetensors(folder / kModelFile, checkpoint.model);
   reached("model_file");
-  if (!checkpoint.average.empty()) {
-    manifest.files[kAverageFile] = write_safetensors(folder / kAverageFile, checkpoint.average);
+  if (!checkpoint.is_shared) {
+    if (!checkpoint.average.empty())
+      manifest.files[kAverageFile] = write_safetensors(folder / kAverageFile, checkpoint.average);
+    manifest.files[kOptimizerFile] = write_safetensors(folder / kOptimizerFile, checkpoint.optimizer);
   }
-  manifest.files[kOptimizerFile] = write_safetensors(folder / kOptimizerFile, checkpoint.optimizer);
   DurableFile state(folder / kStateFile);
   state.write(checkpoint.progress.data(), checkpoint.progress.size());
   manifest.files[kStateFile] = state.finish();
   reached("state_file");
+}
+
+std::vector<SharedFile> CheckpointWriter::shared_files(const Checkpoint& checkpoint) const {
+  const auto folder = temporary_of(checkpoint.step);
+  std::vector<SharedFile> files;
+  files.emplace_back(folder / kOptimizerFile, checkpoint.optimizer, checkpoint.optimizer_elsewhere, ranks_.rank);
+  SharedFile average(folder / kAverageFile, checkpoint.average, checkpoint.average_elsewhere, ranks_.rank);
+  if (average.holds_something()) files.push_back(std::move(average));
+  return files;
+}
+
+// Leaves rank 0 the digests of what this rank has written, one for each file.
+void CheckpointWriter::write_part(const std::vector<SharedFile>& files) const {
+  std::string digests;
+  for (const auto& file : files) digests += file.write_own() + "\n";
+  ranks_.leave(digests);
+  reached("own_part");
+}
+
+void CheckpointWriter::compare_parts(const std::vector<SharedFile>& files, Manifest& manifest) const {
+  std::vector<std::vector<std::string>> written(files.size());
+  for (int64_t rank = 0; rank < ranks_.world_size; ++rank) {
+    std::istringstream digests(ranks_.take(rank));
+    for (auto& of_file : written) std::getline(digests, of_file.emplace_back());
+  }
+  for (size_t i = 0; i < files.size(); ++i) manifest.files[files[i].path().filename()] = files[i].compared(written[i]);
+  reached("compared");
 }
 
 // The digests are those of what was written, not of what would be read back, so that a page damaged on its way to a

@@ -14,6 +14,7 @@
 
 namespace ddprun {
 
+class SharedFile;
 struct Manifest;
 
 class CheckpointWriter {
@@ -24,9 +25,14 @@ class CheckpointWriter {
     // Called on the saving thread. Blocks until all ranks have called it. Each passes its own error text (empty if all
     // went well); all get the same non-empty one, if any: a full disk at rank 0 is an error on all.
     std::function<std::string(const std::string& my_error)> agree;
+    // For checkpoints that all write (Checkpoint::is_shared); else they may be null. The first leaves rank 0 a text
+    // before the next agree(); the second returns there, after it, what a rank has left.
+    std::function<void(const std::string& text)> leave = {};
+    std::function<std::string(int64_t rank)> take = {};
   };
 
-  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists; only rank 0 reads and writes there.
+  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists; only rank 0 reads and writes there, and
+  // others that have a part of a shared checkpoint.
   CheckpointWriter(const std::filesystem::path& run_dir, int64_t keep, Ranks ranks);
 
   // Writes checkpoints/step_<step>, points checkpoints/last to it, and checkpoints/best too if `best` is set; then
@@ -49,19 +55,24 @@ class CheckpointWriter {
   // without links. The checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Called at "begin", "rank_file" (one after the other), "model_file", "state_file" (each written),
-  // "before_manifest", "before_rename", "after_rename", "before_prune", "done"; those between the first and the last
-  // only on rank 0.
+  // Called at "begin", "created" (the files that all write), "rank_file" (one after the other), "model_file",
+  // "state_file" (each written), "own_part" (this rank's of the files that all write), "compared" (what all have
+  // written), "before_manifest", "before_rename", "after_rename", "before_prune", "done"; on others than rank 0 only
+  // "begin", "own_part" and "done". Without a shared checkpoint there are neither "created", "own_part" nor "compared".
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
 
  private:
   bool is_rank_zero() const { return ranks_.rank == 0; }
   void reached(std::string_view point) const;
   void for_all(int64_t step, const std::function<void()>& part);
+  void by_all(int64_t step, const std::function<void()>& part);
 
   void write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts);
   void begin(int64_t step);
   void write_files(const Checkpoint& checkpoint, Manifest& manifest);
+  std::vector<SharedFile> shared_files(const Checkpoint& checkpoint) const;
+  void write_part(const std::vector<SharedFile>& files) const;
+  void compare_parts(const std::vector<SharedFile>& files, Manifest& manifest) const;
   void publish(const Manifest& manifest, bool replaces);
   void put_in_place(const Manifest& manifest, bool replaces);
 
@@ -76,7 +87,7 @@ class CheckpointWriter {
   std::filesystem::path temporary_of(int64_t step) const;
 
   std::filesystem::path folder_;       // <run>/checkpoints
-  std::optional<HeldFolder> run_dir_;  // of rank 0
+  std::optional<HeldFolder> run_dir_;  // of rank 0, and of others that write
   int64_t keep_;
   Ranks ranks_;
   std::function<void(std::string_view)> observer_;

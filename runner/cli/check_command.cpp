@@ -66,7 +66,7 @@ std::string memory_line(const SanityCheck& check, const Experiment& experiment, 
   auto plan = *check.memory, recomputed = check.recomputed.value_or(plan);
   plan.keeps_gradients = recomputed.keeps_gradients = keeps_gradients(experiment.trainer, parts);
   const auto line = log::text("Memory of a worker, estimated: ", text_of(plan, samples),
-                              saving_text(plan, experiment.checkpoint.async), ".\n");
+                              experiment.checkpoint.async ? saving_text(plan) : "", ".\n");
   if (recomputed.total(samples) >= plan.total(samples)) return line;
   return line + log::text("With trainer.recompute=all: ", text_of(recomputed, samples), ".\n");
 }

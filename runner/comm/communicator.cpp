@@ -213,6 +213,29 @@ std::string ErrorExchange::agree(const std::string& my_error) try {
   throw CommunicationError("meeting the other ranks in the store failed: " + cause_of(error));
 }
 
+namespace {
+
+std::string text_key(int64_t meeting, int64_t rank) {
+  return std::to_string(meeting) + "/text/" + std::to_string(rank);
+}
+
+}  // namespace
+
+void ErrorExchange::leave(const std::string& text) try {
+  store_->set(text_key(meetings_, rank_), text);
+} catch (const std::exception& error) {
+  throw CommunicationError("leaving a text in the store failed: " + cause_of(error));
+}
+
+std::string ErrorExchange::take(int64_t rank) try {
+  const auto key = text_key(meetings_ - 1, rank);
+  const auto text = store_->get_to_str(key);
+  store_->deleteKey(key);
+  return text;
+} catch (const std::exception& error) {
+  throw CommunicationError("taking another rank's text from the store failed: " + cause_of(error));
+}
+
 // An error is stored before its rank arrives, so the last to arrive sees it and reports it to all. It also removes what
 // the previous meeting left, which nobody reads any more.
 std::string ErrorExchange::meet(const std::string& my_error) {

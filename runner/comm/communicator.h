@@ -122,6 +122,11 @@ class ErrorExchange {
   // get the same non-empty one, if any, or the empty text. Throws CommunicationError if the others do not come in time.
   std::string agree(const std::string& my_error);
 
+  // Leaves rank 0 a text for after the next agree(); one for each. take() returns there what a rank has left before
+  // the last agree(), once. For several ranks. Both throw CommunicationError if the store cannot be reached.
+  void leave(const std::string& text);
+  std::string take(int64_t rank);
+
  private:
   std::string meet(const std::string& my_error);
 

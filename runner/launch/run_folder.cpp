@@ -7,6 +7,7 @@
 #include "base/program.h"
 #include "base/run_files.h"
 #include "base/words.h"
+#include "launch/attempt.h"
 #include "shown_text.h"
 
 #include <ddprun/error.h>
@@ -372,6 +373,11 @@ std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::pa
 
 bool sees_run(const fs::path& run_dir, const std::string& mark) {
   return !mark.empty() && read_below(run_dir, kMark) == mark;
+}
+
+bool may_write_to_run(const Attempt& attempt) {
+  const bool sees_it = attempt.mark.empty() || sees_run(attempt.run_dir, attempt.mark);
+  return sees_it && ::access(attempt.run_dir.c_str(), W_OK) == 0;
 }
 
 void make_own_folder(const fs::path& run_dir, const std::string& first_node, const std::string& config_yaml) {

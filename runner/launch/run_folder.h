@@ -11,6 +11,8 @@
 
 namespace ddprun {
 
+struct Attempt;
+
 // Holds the lock of its folder for life: a second process gets a UserError that names the first. The kernel releases
 // the lock when the process dies, however it dies; programs that it exec's do not hold it.
 class RunFolder {
@@ -80,6 +82,9 @@ std::optional<std::filesystem::path> find_run_of_job(const std::string& name, co
 
 // Returns true if this node sees the run's folder, judging by the first node's mark.
 bool sees_run(const std::filesystem::path& run_dir, const std::string& mark);
+
+// Returns true if it does, or the run has a single node, and this process may write there.
+bool may_write_to_run(const Attempt& attempt);
 
 // Creates this node's own folder, or reuses it; `first_node` is the first node's name. In an existing one, the
 // experiment waits for commit_record(). Throws UserError if anything else is in its place.

@@ -102,6 +102,25 @@ std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& com
   return all;
 }
 
+TensorsElsewhere forms_elsewhere(const TensorDict& mine, Communicator& communicator) {
+  auto forms = nlohmann::json::array();
+  for (const auto& [name, tensor] : mine) {
+    const auto form = safetensors_form(name, tensor);
+    forms.push_back({name, form.dtype, form.shape});
+  }
+  const auto texts = communicator.gather_texts(forms.dump());
+  TensorsElsewhere elsewhere;
+  for (int64_t rank = 0; rank < std::ssize(texts); ++rank) {
+    if (rank == communicator.world().rank) continue;
+    for (const auto& form : nlohmann::json::parse(texts[static_cast<size_t>(rank)])) {
+      const auto dtype = form.at(1).get<std::string>();
+      elsewhere.push_back(
+          {{.name = form.at(0), .dtype = dtype, .type = dtype_from_name(dtype), .shape = form.at(2)}, rank});
+    }
+  }
+  return elsewhere;
+}
+
 TensorDict gather_apart(TensorDict mine, Communicator& communicator) {
   for (auto& [name, tensor] : mine) {
     tensor = tensor.detach().resolve_conj().resolve_neg();

@@ -18,6 +18,9 @@ namespace ddprun {
 // around as many times as there are ranks. Collective.
 std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& communicator);
 
+// Returns the forms of what the other ranks pass, each under other names, and by whom. Collective.
+TensorsElsewhere forms_elsewhere(const TensorDict& mine, Communicator& communicator);
+
 // Returns on rank 0, on the host, what the other ranks pass, each under other names; nothing elsewhere. For tensors of
 // any size: a rank copies 64 MiB at once. Collective.
 TensorDict gather_apart(TensorDict mine, Communicator& communicator);

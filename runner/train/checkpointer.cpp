@@ -41,16 +41,29 @@ TensorDict under_each_name(TensorDict averages, const Model& model) {
 
 }  // namespace
 
+Checkpointer::Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, BaseWeights& base,
+                           std::function<void()> alive)
+    : context_(context), step_(step), callbacks_(callbacks), base_(base), alive_(std::move(alive)) {
+  if (!step_.share().is_shared()) {
+    writes_ = context_.is_rank_zero();
+    return;
+  }
+  writes_ = context_.is_rank_zero() || context_.writes_to_run_dir;
+  const auto writers = context_.communicator.gather_texts(writes_ ? "writes" : "sends");
+  all_write_ = std::ranges::count(writers, "writes") == std::ssize(writers);
+}
+
 void Checkpointer::save(const TrainState& state, bool best) {
   const auto rows_written = context_.loggers.start_flush();
   finish();  // the previous save: there is one copy in memory
-  const auto now = live(state);
-  auto checkpoint = context_.experiment.checkpoint.async && context_.is_rank_zero() ? snapshot_.take(now) : now;
-  if (step_.share().is_shared()) {
-    checkpoint.optimizer.merge(gather_apart(now.optimizer, context_.communicator));
-    checkpoint.average.merge(gather_apart(now.average, context_.communicator));
-  }
+  auto checkpoint = live(state);
+  if (context_.experiment.checkpoint.async && writes_) checkpoint = snapshot_.take(checkpoint);
+  if (step_.share().is_shared()) share(checkpoint);
   checkpoint.average = under_each_name(std::move(checkpoint.average), *context_.model);
+  if (checkpoint.is_shared) {
+    checkpoint.optimizer_elsewhere = forms_elsewhere(checkpoint.optimizer, context_.communicator);
+    checkpoint.average_elsewhere = forms_elsewhere(checkpoint.average, context_.communicator);
+  }
   context_.saver.start(std::move(checkpoint), best, rows_written);
   if (!context_.experiment.checkpoint.async) finish();
   saved_step_ = state.step;
@@ -65,6 +78,16 @@ void Checkpointer::finish() {
 
 void Checkpointer::rescue() noexcept try { context_.saver.wait(alive_); } catch (const std::exception& error) {
   log::warn(error.what());
+}
+
+// Has rank 0 write what ranks have that cannot write to the run's folder, and each other rank its own.
+void Checkpointer::share(Checkpoint& checkpoint) const {
+  checkpoint.is_shared = true;
+  if (all_write_) return;
+  for (auto* part : {&checkpoint.optimizer, &checkpoint.average}) {
+    auto sent = gather_apart(writes_ ? TensorDict() : std::exchange(*part, {}), context_.communicator);
+    part->merge(sent);
+  }
 }
 
 // Returns the live state on rank 0, with what the others sent; on those little more than their share of the

@@ -24,9 +24,9 @@ class Checkpointer {
  public:
   // All arguments but `alive` outlive it, which is called while it waits for a save: a slow disk is not a hang. `base`
   // is what checkpoints leave out.
+  // Collective.
   Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, BaseWeights& base,
-               std::function<void()> alive)
-      : context_(context), step_(step), callbacks_(callbacks), base_(base), alive_(std::move(alive)) {}
+               std::function<void()> alive);
 
   // Starts writing the state. The checkpoint counts once the rows that it stands for are on the disk. Waits for the
   // previous save and, with checkpoint.async off, for this one.
@@ -53,6 +53,7 @@ class Checkpointer {
 
  private:
   Checkpoint live(const TrainState& state) const;
+  void share(Checkpoint& checkpoint) const;
   TensorDict whole(const CheckpointInfo& info) const;
 
   const Context& context_;
@@ -60,6 +61,7 @@ class Checkpointer {
   Callbacks& callbacks_;
   BaseWeights& base_;
   std::function<void()> alive_;
+  bool writes_ = true, all_write_ = true;  // to the run's folder; all ranks that share the optimizer
   int64_t saved_step_ = -1;
   std::string saved_path_;
   Snapshot snapshot_;

@@ -37,6 +37,7 @@ struct Context {
   LoggerHub& loggers;
   BackgroundSaver& saver;
   std::filesystem::path run_dir;  // of the run whose checkpoints these are
+  bool writes_to_run_dir = true;  // sees that of rank 0 at this path, and may write there
   Precision precision;
   std::shared_ptr<DeviceBackend> backend = {};  // null on the CPU
   c10::Device device = c10::kCPU;

@@ -226,8 +226,10 @@ int64_t MemoryPlan::total(int64_t samples) const {
 
 void MemoryPlan::share(int64_t workers, double largest) {
   sharing = workers;
-  for (auto* bytes : {&optimizer, &averages})
-    *bytes = static_cast<int64_t>(std::ceil(static_cast<double>(*bytes) * largest));
+  for (auto* bytes : {&optimizer, &averages}) {
+    const auto own = static_cast<int64_t>(std::ceil(static_cast<double>(*bytes) * largest));
+    saved -= std::exchange(*bytes, own) - own;
+  }
 }
 
 int64_t samples_at_once(const TrainerConfig& config, int64_t parts) {
@@ -252,10 +254,9 @@ std::string text_of(const MemoryPlan& plan, int64_t samples) {
   return text;
 }
 
-// Without a copy, rank 0 collects what the others have of a shared optimizer.
-std::string saving_text(const MemoryPlan& plan, bool is_copied) {
-  const auto bytes = is_copied ? plan.saved : plan.saved - plan.weights - plan.optimizer - plan.averages;
-  return bytes <= 0 ? "" : ", and " + size_text(bytes) + " more of worker 0 while it saves";
+std::string saving_text(const MemoryPlan& plan) {
+  const auto text = ", and " + size_text(plan.saved) + " more of worker 0 while it saves";
+  return plan.sharing > 1 ? text + ", " + size_text(plan.optimizer + plan.averages) + " of each other" : text;
 }
 
 MemoryPlan held_memory(const Model& model, const OptimizerState& optimizer, const TensorDict& averages) {

@@ -45,7 +45,7 @@ struct MemoryPlan {
   int64_t sharing = 1;  // workers that share optimizer and averages (trainer.shard_optimizer); the most of one counts
   std::vector<StepMemory> steps = {};  // measured, from few samples to many; empty: without what a step takes
   bool keeps_gradients = true;         // has all of them from the step's beginning on, not as backward completes them
-  int64_t saved = 0;  // in a checkpoint: weights, the whole optimizer, averages; less what it leaves out
+  int64_t saved = 0;  // by a worker, in a checkpoint: weights, optimizer, averages; less what it leaves out
 
   void share(int64_t workers, double largest);  // `largest` of all is one worker's
 
@@ -100,9 +100,9 @@ bool keeps_gradients(const TrainerConfig& config, int64_t parts);
 // gradients are there".
 std::string text_of(const MemoryPlan& plan, int64_t samples);
 
-// Returns what rank 0's process takes besides, in the host's memory, while it writes a checkpoint: ", and 2 GB more of
-// worker 0 while it saves". `is_copied`: training goes on meanwhile (checkpoint.async).
-std::string saving_text(const MemoryPlan& plan, bool is_copied);
+// Returns what processes take besides, in the host's memory, while they write a checkpoint and training goes on
+// (checkpoint.async): ", and 2 GB more of worker 0 while it saves", and with a shared optimizer ", 1 GB of each other".
+std::string saving_text(const MemoryPlan& plan);
 
 // Returns "2 GB: weights 498 MB, gradients 498 MB, optimizer 996 MB", without activations.
 std::string held_text(const MemoryPlan& plan);

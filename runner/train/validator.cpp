@@ -185,13 +185,15 @@ void Validator::log_evaluation(const std::string& split, const Evaluation& evalu
       confusion_table(evaluation.confusion, context_.dataset->spec(), split, plan_.epoch_of(step), step));
 }
 
-// Logs predictions on rank 0 only, without communication; restores what it changes, so that training is the same
-// without.
+// Logs predictions on rank 0 only, without communication but for averages that each rank has of its own weights;
+// restores what it changes, so that training is the same without.
 void Validator::log_predictions(Split split) {
   const auto& config = context_.experiment.predictions;
-  if (!context_.is_rank_zero() || config.batches == 0 || config.images_per_batch == 0) return;
-  const StateGuard kept(buffers_, context_.backend.get());
+  if (config.batches == 0 || config.images_per_batch == 0) return;
+  if (!context_.is_rank_zero() && !step_.share().is_shared()) return;
   const AveragedWeights weights(step_.ema());
+  if (!context_.is_rank_zero()) return;
+  const StateGuard kept(buffers_, context_.backend.get());
   auto table = evaluator_.sample(split, config, hooks_.give_up);
   if (!table)
     return log::warn(log::text("the predictions after step ", state_.step,

@@ -227,7 +227,9 @@ class TrainTask final : public WorkerTask {
     auto writer = std::make_shared<CheckpointWriter>(
         place.attempt.run_dir, runtime_.experiment.checkpoint.keep,
         CheckpointWriter::Ranks{place.rank, place.attempt.world_size,
-                                [errors](const std::string& error) { return errors->agree(error); }});
+                                [errors](const std::string& error) { return errors->agree(error); },
+                                [errors](const std::string& text) { errors->leave(text); },
+                                [errors](int64_t rank) { return errors->take(rank); }});
     if (resumed_) writer->resume(resumed_->step);
     for (const auto& warning : writer->warnings()) log::warn(warning);
     return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
@@ -244,6 +246,7 @@ class TrainTask final : public WorkerTask {
                     .loggers = *loggers_,
                     .saver = *checkpoints_,
                     .run_dir = runtime_.place.attempt.run_dir,
+                    .writes_to_run_dir = may_write_to_run(runtime_.place.attempt),
                     .precision = runtime_.precision,
                     .backend = runtime_.backend,
                     .device = runtime_.device,

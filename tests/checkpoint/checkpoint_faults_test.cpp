@@ -36,8 +36,12 @@ std::optional<CheckpointInfo> newest_without_flaws(const std::filesystem::path& 
   return info;
 }
 
-constexpr std::array kPoints = {"begin",         "rank_file",    "model_file",   "state_file", "before_manifest",
+constexpr std::array kPoints = {"begin",         "created",      "rank_file",    "model_file",
+                                "state_file",    "own_part",     "compared",     "before_manifest",
                                 "before_rename", "after_rename", "before_prune", "done"};
+
+// As written by several ranks, of which this one has everything.
+Checkpoint shared_checkpoint(int64_t step) { return part_of(rich_checkpoint(step), 0, 1); }
 
 class Killed : public CheckpointTest {
  protected:
@@ -57,7 +61,7 @@ class Killed : public CheckpointTest {
       writer.set_save_observer([&](std::string_view reached) {
         if (reached == point) ::kill(::getpid(), SIGKILL);
       });
-      writer.save(sample_checkpoint(step), best);
+      writer.save(shared_checkpoint(step), best);
     });
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   }
@@ -69,12 +73,12 @@ class Killed : public CheckpointTest {
 
 TEST_F(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
-    lone_writer(run, 1).save(sample_checkpoint(1), true);
+    lone_writer(run, 1).save(shared_checkpoint(1), true);
     save_and_die(point, run, 2, true);
 
     const auto info = newest_without_flaws(run);
     ASSERT_TRUE(info);
-    EXPECT_TRUE(same(read_checkpoint(*info), sample_checkpoint(is_in_place(point) ? 2 : 1)));
+    EXPECT_TRUE(same(read_checkpoint(*info), shared_checkpoint(is_in_place(point) ? 2 : 1)));
     EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "last"));
     EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "best"));
   });
@@ -82,10 +86,10 @@ TEST_F(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
 
 TEST_F(Killed, LeavesNothingThatTheNextSavesDoNotTidyUp) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
-    lone_writer(run, 1).save(sample_checkpoint(1), true);
+    lone_writer(run, 1).save(shared_checkpoint(1), true);
     save_and_die(point, run, 2, true);
-    if (!is_in_place(point)) lone_writer(run, 1).save(sample_checkpoint(2), true);
-    lone_writer(run, 1).save(sample_checkpoint(3), false);
+    if (!is_in_place(point)) lone_writer(run, 1).save(shared_checkpoint(2), true);
+    lone_writer(run, 1).save(shared_checkpoint(3), false);
     EXPECT_THAT(names_in_checkpoints(run), ElementsAre("best", "last", "step_00000002", "step_00000003"));
     EXPECT_EQ(verify_checkpoint(checkpoints_folder(run) / "best").step, 2);
   });
@@ -102,8 +106,8 @@ TEST_F(Killed, InTheFirstSaveLeavesNoneOrAWholeOne) {
 TEST_F(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
     auto writer = lone_writer(run, 3);
-    writer.save(sample_checkpoint(1), false);
-    write_bytes(writer.save(sample_checkpoint(2), false) / "optimizer.safetensors", "nonsense");
+    writer.save(shared_checkpoint(1), false);
+    write_bytes(writer.save(shared_checkpoint(2), false) / "optimizer.safetensors", "nonsense");
     save_and_die(point, run, 2, false);
     std::vector<CheckpointFlaw> flaws;
     const auto info = newest_checkpoint(run, flaws);
@@ -143,8 +147,9 @@ class FullDisk : public CheckpointTest {
     auto checkpoint = sample_checkpoint(2);
     const auto megabytes = at::zeros({4 << 20}, at::kByte);
     if (part == "model") checkpoint.model["large"] = megabytes;
-    if (part == "optimizer") checkpoint.optimizer["large"] = megabytes;
+    if (part == "optimizer" || part == "shared_optimizer") checkpoint.optimizer["large"] = megabytes;
     if (part == "rank") checkpoint.ranks[0]["large"] = megabytes;
+    checkpoint.is_shared = part == "shared_optimizer";
     return checkpoint;
   }
 };
@@ -174,7 +179,7 @@ TEST_P(FullDiskIn, SmallTmpfsIsAnErrorThatLeavesOlderOnesAlone) {
   EXPECT_EQ(code, kAsExpected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Part, FullDiskIn, ::testing::Values("model", "optimizer", "rank"),
+INSTANTIATE_TEST_SUITE_P(Part, FullDiskIn, ::testing::Values("model", "optimizer", "shared_optimizer", "rank"),
                          [](const auto& part) { return std::string(part.param); });
 
 TEST_F(FullDisk, ReadOnlyFolderIsAnErrorThatLeavesOlderOnesAlone) {

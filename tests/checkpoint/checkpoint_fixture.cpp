@@ -21,10 +21,13 @@
 namespace ddprun {
 namespace {
 
-// agree() for ranks that are threads: the first error text of each round goes to all.
+// agree() for ranks that are threads: the first error text of each round goes to all. Texts stay until they are taken.
 class Agreement {
  public:
-  explicit Agreement(int64_t world_size) : barrier_(world_size) {}
+  explicit Agreement(int64_t world_size) : barrier_(world_size), texts_(static_cast<size_t>(world_size)) {}
+
+  void leave(int64_t rank, const std::string& text) { texts_[static_cast<size_t>(rank)] = text; }
+  std::string take(int64_t rank) { return std::exchange(texts_[static_cast<size_t>(rank)], ""); }
 
   std::string agree(const std::string& my_error) {
     {
@@ -46,6 +49,7 @@ class Agreement {
   std::barrier<> barrier_;
   std::mutex mutex_;
   std::string first_;
+  std::vector<std::string> texts_;
 };
 
 }  // namespace
@@ -76,11 +80,26 @@ Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
   return checkpoint;
 }
 
+Checkpoint rich_checkpoint(int64_t step, int64_t world_size) {
+  auto checkpoint = sample_checkpoint(step, world_size);
+  checkpoint.average = {{"conv1.bias", at::full({2}, 0.5)},
+                        {"conv1.weight", at::arange(24, at::kDouble).view({2, 3, 2, 2})}};
+  checkpoint.optimizer.merge(TensorDict{
+      {"bias/none", at::empty({0, 3})},
+      {"bias/step", at::scalar_tensor(step, at::kLong)},
+      {"bias/mean", at::full({5}, 0.25, at::kBFloat16)},
+      {"bias/large", at::arange(step, step + 9999, at::kInt)},
+      {"weight/last", at::arange(120, at::kFloat).view({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
+      {"weight/rows", at::arange(10, at::kHalf).slice(0, 0, 10, 2)}});
+  return checkpoint;
+}
+
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b) {
   if (a.step != b.step) return ::testing::AssertionFailure() << "steps " << a.step << " and " << b.step;
   if (a.left_out != b.left_out) return ::testing::AssertionFailure() << "other weights are left out";
   if (a.progress != b.progress) return ::testing::AssertionFailure() << a.progress << " and " << b.progress;
   if (auto result = same(a.model, b.model); !result) return result << " in the model";
+  if (auto result = same(a.average, b.average); !result) return result << " in the averages";
   if (auto result = same(a.optimizer, b.optimizer); !result) return result << " in the optimizer";
   if (a.ranks.size() != b.ranks.size())
     return ::testing::AssertionFailure() << a.ranks.size() << " ranks and " << b.ranks.size();
@@ -90,18 +109,48 @@ Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
   return ::testing::AssertionSuccess();
 }
 
+Checkpoint part_of(const Checkpoint& whole, int64_t rank, int64_t world_size) {
+  Checkpoint part{.step = whole.step};
+  if (rank == 0) part = whole;
+  part.is_shared = true;
+  const auto deal = [&](const TensorDict& tensors, TensorDict& own, TensorsElsewhere& elsewhere) {
+    own.clear();
+    int64_t owner = 0;
+    for (const auto& [name, tensor] : tensors) {
+      if (owner == rank) own[name] = tensor;
+      if (owner != rank) elsewhere.push_back({safetensors_form(name, tensor), owner});
+      owner = (owner + 1) % world_size;
+    }
+  };
+  deal(whole.optimizer, part.optimizer, part.optimizer_elsewhere);
+  deal(whole.average, part.average, part.average_elsewhere);
+  return part;
+}
+
 std::string alone(const std::string& error) { return error; }
 
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep) {
-  return {run_dir, keep, {.rank = 0, .world_size = 1, .agree = alone}};
+  const auto text = std::make_shared<std::string>();
+  return {run_dir,
+          keep,
+          {.rank = 0,
+           .world_size = 1,
+           .agree = alone,
+           .leave = [text](const std::string& left) { *text = left; },
+           .take = [text](int64_t) { return *text; }}};
 }
 
 void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ranks)>& body) {
   const auto agreement = std::make_shared<Agreement>(world_size);
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < world_size; ++rank) {
-    const auto agree = [=](const std::string& error) { return agreement->agree(error); };
-    threads.emplace_back([&body, rank, world_size, agree] { body({rank, world_size, agree}); });
+    threads.emplace_back([&body, rank, world_size, agreement] {
+      body({.rank = rank,
+            .world_size = world_size,
+            .agree = [=](const std::string& error) { return agreement->agree(error); },
+            .leave = [=](const std::string& text) { agreement->leave(rank, text); },
+            .take = [=](int64_t from) { return agreement->take(from); }});
+    });
   }
 }
 

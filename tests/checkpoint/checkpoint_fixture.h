@@ -33,13 +33,19 @@ class CheckpointTest : public ::testing::Test {
 // rank. Those of even steps leave weights out.
 Checkpoint sample_checkpoint(int64_t step, int64_t world_size = 1);
 
+// The same with averages and more of the optimizer's state: elements of each size, none, and in another order.
+Checkpoint rich_checkpoint(int64_t step, int64_t world_size = 1);
+
+// What a rank has of a checkpoint that all write: every so-many-th tensor of the optimizer and the averages.
+Checkpoint part_of(const Checkpoint& whole, int64_t rank, int64_t world_size);
+
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);
 
 // agree() of a run of one rank, and a writer for it.
 std::string alone(const std::string& error);
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep = 3);
 
-// Runs `body(ranks)` on as many threads, with an agree() as collectives make it.
+// Runs `body(ranks)` on as many threads, with an agree() as collectives make it, leave() and take().
 void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ranks)>& body);
 
 // Runs `body` in a forked child and returns how it ended, as waitpid() tells it. A return is exit code 0, an

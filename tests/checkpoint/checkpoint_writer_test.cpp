@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 namespace ddprun {
@@ -190,6 +192,91 @@ TEST_F(Writer, TheFirstRankWritesForAll) {
   EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000001", "step_00000002", "step_00000003"));
   EXPECT_TRUE(same(newest(), sample_checkpoint(3, 4)));
   EXPECT_EQ(verify_checkpoint(path_of(3)).world_size, 4);
+}
+
+TEST_F(Writer, RanksThatHavePartsWriteTheFilesOfOneThatHasAll) {
+  const auto whole = rich_checkpoint(2, 4);
+  on_ranks(4, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter(folder(), 2, ranks).save(part_of(whole, ranks.rank, 4), true);
+  });
+  EXPECT_TRUE(same(newest(), whole));
+  std::filesystem::create_directory(file("alone"));
+  on_ranks(4, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter(file("alone"), 2, ranks).save(ranks.rank == 0 ? whole : Checkpoint{2}, true);
+  });
+  const auto other = checkpoints_folder(file("alone")) / checkpoint_name(2);
+  for (const auto* name : {kManifestFile, kModelFile, kAverageFile, kOptimizerFile})
+    EXPECT_EQ(read_bytes(path_of(2) / name), read_bytes(other / name)) << name;
+}
+
+// As where some nodes do not see the run's folder, whose parts rank 0 has.
+TEST_F(Writer, ARankWithoutAPartMayBeElsewhere) {
+  std::filesystem::create_directory(file("elsewhere"));
+  const auto whole = rich_checkpoint(1, 3);
+  on_ranks(3, [&](const CheckpointWriter::Ranks& ranks) {
+    auto part = part_of(whole, std::min<int64_t>(ranks.rank, 1), 2);
+    if (ranks.rank == 2) {
+      for (auto* own : {&part.optimizer, &part.average}) own->clear();
+      part.optimizer_elsewhere = part_of(whole, 1, 1).optimizer_elsewhere;
+      part.average_elsewhere = part_of(whole, 1, 1).average_elsewhere;
+    }
+    CheckpointWriter(ranks.rank == 2 ? file("elsewhere") : folder(), 2, ranks).save(part, false);
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(file("elsewhere")));
+  EXPECT_TRUE(same(newest(), whole));
+}
+
+// Nothing of step 2 may stay, whichever rank fails wherever.
+TEST_F(Writer, AFailureOfAnyRankThatWritesIsAnErrorOnAll) {
+  for (const auto& [rank, point] : {std::pair(0, "created"), std::pair(0, "own_part"), std::pair(1, "own_part"),
+                                    std::pair(2, "own_part"), std::pair(0, "compared")}) {
+    SCOPED_TRACE(point);
+    on_ranks(3, [&, rank = rank, point = point](const CheckpointWriter::Ranks& ranks) {
+      CheckpointWriter writer(folder(), 3, ranks);
+      writer.save(part_of(rich_checkpoint(1, 3), ranks.rank, 3), true);
+      writer.set_save_observer([&](std::string_view reached) {
+        if (ranks.rank == rank && reached == point) throw std::runtime_error("the power is out");
+      });
+      EXPECT_THAT(user_error_of([&] { writer.save(part_of(rich_checkpoint(2, 3), ranks.rank, 3), true); }),
+                  AllOf(HasSubstr("step 2"), HasSubstr("the power is out")));
+    });
+    EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000001"));
+    EXPECT_TRUE(same(newest(), rich_checkpoint(1, 3)));
+  }
+}
+
+TEST_F(Writer, APartThatIsSpoiledBeforeItCountsIsAnErrorOnAll) {
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 3, ranks);
+    writer.set_save_observer([&](std::string_view point) {
+      if (point != "own_part" || ranks.rank != 1) return;
+      const auto shared = path_of(1).string() + ".tmp/optimizer.safetensors";
+      auto bytes = read_bytes(shared);
+      for (const auto& entry : read_safetensors_header(shared))
+        if (entry.name == "bias/mean") bytes[entry.begin] ^= 1;
+      write_bytes(shared, bytes);
+    });
+    EXPECT_THAT(user_error_of([&] { writer.save(part_of(rich_checkpoint(1, 2), ranks.rank, 2), true); }),
+                AllOf(HasSubstr("optimizer.safetensors: the SHA-256 of what rank 1 has written")));
+  });
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+TEST_F(Writer, PassesThePointsOfSharedFilesInOrder) {
+  std::map<int64_t, std::vector<std::string>> points;
+  std::mutex mutex;
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 3, ranks);
+    writer.set_save_observer([&](std::string_view point) {
+      const std::scoped_lock lock(mutex);
+      points[ranks.rank].emplace_back(point);
+    });
+    writer.save(part_of(rich_checkpoint(1, 2), ranks.rank, 2), false);
+  });
+  EXPECT_THAT(points[0],
+              ElementsAre("begin", "created", "rank_file", "rank_file", "model_file", "state_file", "own_part",
+                          "compared", "before_manifest", "before_rename", "after_rename", "before_prune", "done"));
+  EXPECT_THAT(points[1], ElementsAre("begin", "own_part", "done"));
 }
 
 // Nothing of step 2 may stay.

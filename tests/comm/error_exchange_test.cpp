@@ -56,6 +56,22 @@ TEST(ErrorExchange, LeavesNoMoreInTheStoreThanItsLastMeeting) {
   EXPECT_LE(store->getNumKeys(), 3);
 }
 
+TEST(ErrorExchange, TheFirstRankTakesWhatEachHasLeft) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  on_ranks(
+      3, [&] { return store; },
+      [&](int64_t rank, ErrorExchange& exchange) {
+        for (int meeting = 0; meeting < 50; ++meeting) {
+          exchange.leave(std::to_string(rank) + " at " + std::to_string(meeting));
+          EXPECT_EQ(exchange.agree(""), "");
+          for (int64_t from = 0; rank == 0 && from < 3; ++from)
+            EXPECT_EQ(exchange.take(from), std::to_string(from) + " at " + std::to_string(meeting));
+          EXPECT_EQ(exchange.agree(""), "");
+        }
+      });
+  EXPECT_LE(store->getNumKeys(), 3);
+}
+
 TEST(ErrorExchange, WorksThroughAFile) {
   std::string name = (std::filesystem::temp_directory_path() / "ddprun_test_XXXXXX").string();
   const std::filesystem::path folder = mkdtemp(name.data());

@@ -77,6 +77,10 @@ class PowerCut(RecordedTest):
         self.train("launch.workers=2")
         self.check(resumed=60 if NIGHTLY else 2, verified=200 if NIGHTLY else 3)
 
+    def test_workers_that_write_one_file_together(self):
+        self.train("launch.workers=2", "trainer.shard_optimizer=true", "optimizer=adamw", "trainer.ema_decay=0.9")
+        self.check(resumed=40 if NIGHTLY else 1, verified=100 if NIGHTLY else 2)
+
     def test_a_run_that_is_killed_and_resumed(self):
         self.train(env={"DDPRUN_FAULT": "kill:before_prune:4:0:0"}, code=137)
         self.record("resume", self.run_folder)

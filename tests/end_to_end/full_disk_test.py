@@ -50,6 +50,17 @@ class FullDisk(CommandTest):
         self.assertEqual(mine.read_bytes(), other.read_bytes())
         self.assertEqual(differences(self.run_folder, self.folder / "reference"), {})
 
+    def test_a_disk_that_fills_while_workers_write_one_file_together(self):
+        self.leave_free(6 * MIB)
+        running = self.ddprun(*WORDS, "optimizer=adamw", "trainer.shard_optimizer=true", f"run.dir={self.run_folder}", code=1)
+        self.assert_told(running)
+        self.assertIn("cannot save the checkpoint of step ", running.err())
+        steps = checkpoint_steps(self.run_folder)
+        self.assertTrue(steps)
+        for step in steps:
+            self.assertTrue(is_whole(self.run_folder / f"checkpoints/step_{step:08}"))
+        self.assertEqual(list((self.run_folder / "checkpoints").glob("*.tmp")), [])
+
     def test_a_disk_without_a_byte_left_starts_no_run(self):
         self.leave_free(0)
         running = self.ddprun(*WORDS, f"run.dir={self.run_folder}", code=2)

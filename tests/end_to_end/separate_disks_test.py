@@ -84,6 +84,10 @@ class Training(SeparateDisks):
         for run, ranks in ((self.kept, (0, 1)), (self.other, (2, 3))):
             self.assertEqual({path.name for path in (run / "logs").glob("rank_*.log")}, {f"rank_{rank}.log" for rank in ranks})
 
+    def test_who_does_not_see_the_runs_folder_sends_its_share_of_the_optimizer_to_be_written(self):
+        self.assert_ends(self.begin("trainer.shard_optimizer=true", workers=2), 0, 0)
+        self.assert_same_end(workers=4)
+
     def test_kill_9_of_either_loses_nothing(self):
         launchers = self.held(8, self.begin)
         self.wait_until(lambda: 7 in checkpoint_steps(self.kept), "the checkpoint that is being saved", launchers[0])

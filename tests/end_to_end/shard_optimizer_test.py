@@ -7,13 +7,13 @@ import unittest
 import eager
 import torch
 
-from command import DDPRUN, SMALL, CommandTest, differences
+from command import DDPRUN, SMALL, CommandTest, checkpoint_steps, differences
 
 WORDS = [*SMALL, "trainer.global_batch=96", "trainer.ema_decay=0.9", "checkpoint.every=4st", "checkpoint.keep=9"]
 TRAININGS = {
     "sgd": (4, [*WORDS, "model=convnet_bn", "optimizer.momentum=0.9", "trainer.clip_norm=0.5",
                 "+pretrained={freeze: ['layer1.*', 'layer2.0.*'], unfreeze: {5st: 'layer1.*'}}"]),
-    "adamw": (3, [*WORDS, "model=mlp", "optimizer=adamw", "trainer.micro_batch=10", "trainer.precision=bf16"]),
+    "adamw": (3, [*WORDS, "model=mlp", "predictions={num_batches_to_log: 1}", "optimizer=adamw", "trainer.micro_batch=10", "trainer.precision=bf16"]),
     "masters": (3, [*WORDS, "model=convnet_bn", "optimizer=adamw", "trainer.precision=bf16_master", "trainer.clip_norm=0.5"]),
     "transformer": (3, ["experiments/text.yaml", "model.width=32", "model.heads=2", "dataset.context=16", "launch.device=cpu", "launch.threads=1",
                         "trainer.max_steps=8", "trainer.ema_decay=0.9", "checkpoint.every=4st", "loggers=[jsonl]"]),
@@ -75,12 +75,27 @@ class ShardOptimizer(CommandTest):
                 self.assertRegex(resumed.out(), r"resumed at step 8\n")
                 self.assert_same(whole, run)
 
-    def test_a_worker_that_is_killed_while_others_send_it_their_share_is_named(self):
+    def test_a_worker_that_is_killed_while_all_write_a_checkpoint_is_named_and_the_one_before_counts(self):
         workers, words = TRAININGS["adamw"]
-        killed = self.ddprun(*words, f"launch.workers={workers}", "launch.max_restarts=0", "run.dir=run", "trainer.shard_optimizer=true",
-                             env={"DDPRUN_FAULT": "kill:saving:8:0"}, code=128 + signal.SIGKILL)
-        self.assertIn("rank 0 failed first: killed by SIGKILL", killed.err())
-        self.assert_nothing_left()
+        words = [*words, f"launch.workers={workers}", "launch.max_restarts=0", "trainer.shard_optimizer=true"]
+        self.ddprun(*words, "run.dir=whole")
+        for point, rank in (("created", 0), ("own_part", 2), ("compared", 0)):
+            with self.subTest(point):
+                killed = self.ddprun(*words, f"run.dir={point}", env={"DDPRUN_FAULT": f"kill:{point}:8:{rank}"}, code=128 + signal.SIGKILL)
+                self.assertIn(f"rank {rank} failed first: killed by SIGKILL", killed.err())
+                self.assert_nothing_left()
+                self.assertRegex(self.ddprun("resume", point).out(), r"resumed at step 7\n")
+                self.assert_same("whole", point)
+                self.assertEqual(list((self.folder / point / "checkpoints").glob("*.tmp")), [])
+
+    def test_a_checkpoint_that_one_worker_cannot_write_is_an_error_of_all(self):
+        workers, words = TRAININGS["adamw"]
+        failed = self.ddprun(*words, f"launch.workers={workers}", "run.dir=run", "trainer.shard_optimizer=true",
+                             env={"DDPRUN_FAULT": "throw:own_part:8:1"}, code=1)
+        self.assertIn("cannot save the checkpoint of step 8: an injected fault", failed.err())
+        self.assertEqual(checkpoint_steps(self.folder / "run"), [4, 7])
+        self.assertEqual(list((self.folder / "run/checkpoints").glob("*.tmp")), [])
+        self.assertRegex(self.ddprun("resume", "run").out(), r"resumed at step 7\n")
 
     def test_the_states_of_all_are_recorded_and_compared(self):
         """A step that is made again without sharing leaves what it has left with it."""

@@ -66,8 +66,8 @@ class StopAndResume(CommandTest):
         self.assertEqual(self.weights(run), self.weights(self.reference))
         self.assertEqual(differences(run, self.reference), {})
 
-    def begin(self, step):
-        return self.start_held(step, *WORDS, WORKERS, "run.dir=run")
+    def begin(self, step, *words):
+        return self.start_held(step, *WORDS, WORKERS, "run.dir=run", *words)
 
     def stop(self, running, number=signal.SIGTERM):
         """Returns the step it stopped at. The ranks agree after the 1st, 2nd, 4th, 8th ... step of an attempt, or more often: who is
@@ -228,9 +228,9 @@ class StopAndResume(CommandTest):
         self.assertEqual(sorted(path.name for path in self.run_folder.rglob("*")), before)
 
     def test_a_folder_that_is_moved_away_meanwhile_is_an_error_of_the_next_save_and_can_be_resumed_where_it_is(self):
-        for name in ("removed", "another's"):
-            with self.subTest(name):
-                running = self.begin(6)
+        for name, words in (("removed", ()), ("another's", ()), ("another's", ("trainer.shard_optimizer=true",))):
+            with self.subTest(name, words=words):
+                running = self.begin(6, *words)
                 shutil.rmtree(self.folder / "away", ignore_errors=True)
                 self.run_folder.rename(self.folder / "away")
                 if name == "another's":

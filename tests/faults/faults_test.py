@@ -54,9 +54,8 @@ class Faults(CommandTest):
 
     def launch(self, fault, run):
         """The launchers of all nodes, whose workers share the optimizer in half of the cases; those of the reference never do."""
-        shared = fault.asynchronous == (fault.rank % 2 == 0)
         words = [*WORDS, *fault.kind.words, f"checkpoint.async={str(fault.asynchronous).lower()}", f"run.dir={run}",
-                 f"trainer.shard_optimizer={str(shared).lower()}"]
+                 f"trainer.shard_optimizer={str(fault.is_shared).lower()}"]
         preloaded = {"LD_PRELOAD": os.environ[fault.kind.preloaded]} if fault.kind.preloaded else {}
         return self.start_nodes(fault.nodes, fault.workers, *words, env={"DDPRUN_FAULT": fault.variable, **preloaded})
 

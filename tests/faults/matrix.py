@@ -8,10 +8,12 @@ import itertools
 from command import DDPRUN
 
 STEP_POINTS = ("starting", "loading_data", "computing", "agreeing", "evaluating", "saving")
-SAVE_POINTS = ("begin", "rank_file", "model_file", "state_file", "before_manifest", "before_rename", "after_rename",
-               "before_prune", "done")
+SAVE_POINTS = ("begin", "created", "rank_file", "model_file", "state_file", "own_part", "compared", "before_manifest",
+               "before_rename", "after_rename", "before_prune", "done")
 POINTS = STEP_POINTS + SAVE_POINTS
-OF_RANK_0 = ("rank_file", "model_file", "state_file", "before_manifest", "before_rename", "after_rename", "before_prune")
+OF_RANK_0 = ("created", "rank_file", "model_file", "state_file", "compared", "before_manifest", "before_rename", "after_rename",
+             "before_prune")
+OF_SHARED = ("created", "own_part", "compared")  # of a checkpoint that all ranks write, with trainer.shard_optimizer
 WORLDS = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4))  # nodes, workers on each
 PLACES = tuple((nodes, workers, rank) for nodes, workers in WORLDS for rank in range(nodes * workers))
 
@@ -100,6 +102,11 @@ class Fault:
         return self.nodes * self.workers
 
     @property
+    def is_shared(self):
+        """Whether workers share the optimizer."""
+        return self.point in OF_SHARED or self.asynchronous == (self.rank % 2 == 0)
+
+    @property
     def step(self):
         return {"starting": 0, "evaluating": EPOCH_STEP}.get(self.point, SAVED_STEP)
 
@@ -109,7 +116,7 @@ class Fault:
         thread may come before the end of the save that was begun last; one of a save comes after the end of the save before."""
         if self.point == "starting":
             return {0}
-        if self.point == "begin" and self.rank > 0:
+        if self.point == "begin" and self.rank > 0 and not self.is_shared:
             return {SAVED_STEP - EVERY, SAVED_STEP}  # rank 0 writes without it
         if self.point in SAVE_POINTS:
             whole = SAVE_POINTS.index(self.point) >= SAVE_POINTS.index("after_rename")
@@ -135,7 +142,7 @@ class Fault:
         """An error while files are written is an error of every rank, like a full disk, and no restart would cure it."""
         if self.kind.name == "flip" and self.resumed_steps == {0}:
             return Outcome.REFUSED
-        written = OF_RANK_0[:6]
+        written = SAVE_POINTS[1:-2]
         return Outcome.FAILS if self.kind.name == "throw" and self.point in written else self.kind.outcome
 
     @property
@@ -158,7 +165,8 @@ def is_possible(fault):
         return False  # nobody knows what is being written meanwhile
     if fault.kind.name in ("full", "read_only", "flip") and fault.point == "begin" and fault.rank > 0:
         return False  # nor here
-    large_enough = fault.world_size >= fault.kind.least_world and fault.nodes >= fault.kind.least_nodes
+    least_world = max(fault.kind.least_world, 2 if fault.point in OF_SHARED else 1)
+    large_enough = fault.world_size >= least_world and fault.nodes >= fault.kind.least_nodes
     return large_enough and (fault.rank == 0 or fault.point not in OF_RANK_0)
 
 

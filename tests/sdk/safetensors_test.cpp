@@ -109,6 +109,32 @@ TEST_F(Safetensors, PlacesTensorsAligned) {
                             HasSubstr(R"("b":{"data_offsets":[24,30])"), HasSubstr(R"("a":{"data_offsets":[30,33])")));
 }
 
+TEST_F(Safetensors, LayoutIsThatOfTheFileWhateverTheOrderOfTheTensors) {
+  const auto tensors = tensors_of_every_dtype();
+  write_safetensors(file("a.safetensors"), tensors);
+  std::vector<SafetensorsEntry> forms;
+  for (const auto& [name, tensor] : tensors) forms.insert(forms.begin(), safetensors_form(name, tensor));
+  const auto layout = safetensors_layout(forms);
+  const auto bytes = read(file("a.safetensors"));
+  EXPECT_EQ(layout.size(), bytes.size());
+  EXPECT_TRUE(bytes.starts_with(layout.beginning));
+  const auto entries = read_safetensors_header(file("a.safetensors"));
+  ASSERT_EQ(layout.entries.size(), entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    EXPECT_EQ(layout.entries[i].name, entries[i].name);
+    EXPECT_EQ(layout.entries[i].begin, entries[i].begin);
+    EXPECT_EQ(layout.entries[i].end, entries[i].end);
+  }
+}
+
+TEST_F(Safetensors, LayoutRefusesTwoTensorsOfOneNameAndOneThatIsTooLarge) {
+  const auto form = safetensors_form("a", at::ones({2}));
+  EXPECT_THROW(safetensors_layout({form, form}), std::invalid_argument);
+  auto large = form;
+  large.shape = {int64_t{1} << 40, int64_t{1} << 40};
+  EXPECT_THROW(safetensors_layout({large}), std::invalid_argument);
+}
+
 TEST_F(Safetensors, ReturnsTheDigestOfWhatItWrote) {
   const auto digest = write_safetensors(file("m"), {{"x", at::ones({100})}});
   EXPECT_EQ(digest, digest_of(file("m")));

@@ -130,7 +130,9 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
     if (rank == 0) entries.push_back({"rows", rows});
     LoggerHub loggers(entries);
     const auto errors = std::make_shared<ErrorExchange>(saving, rank, run.ranks, 60);
-    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& error) { return errors->agree(error); }};
+    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& error) { return errors->agree(error); },
+                                        [errors](const auto& text) { errors->leave(text); },
+                                        [errors](int64_t from) { return errors->take(from); }};
     BackgroundSaver checkpoints(std::make_shared<CheckpointWriter>(run.folder, run.experiment.checkpoint.keep, ranks));
     Trainer* self = nullptr;
     double asked = 0;  // once in each step

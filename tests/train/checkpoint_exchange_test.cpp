@@ -54,6 +54,29 @@ TEST(GatherTensors, TheFirstRankGetsThoseOfAllByRank) {
   });
 }
 
+TEST(FormsElsewhere, AreThoseOfAllOthers) {
+  on_ranks(3, [](Communicator& communicator) {
+    const auto rank = communicator.world().rank;
+    TensorDict mine;
+    for (const auto& [name, tensor] : state(rank)) mine[std::to_string(rank) + name] = tensor;
+    if (rank == 2) mine.clear();
+    std::map<std::string, SafetensorsEntry> expected;
+    for (const int64_t other : {0, 1}) {
+      if (other == rank) continue;
+      for (const auto& [name, tensor] : state(other))
+        expected[std::to_string(other) + name] = safetensors_form(name, tensor);
+    }
+    const auto found = forms_elsewhere(mine, communicator);
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [form, from] : found) {
+      EXPECT_EQ(std::to_string(from), form.name.substr(0, 1));
+      EXPECT_EQ(form.dtype, expected.at(form.name).dtype);
+      EXPECT_EQ(form.type, expected.at(form.name).type);
+      EXPECT_EQ(form.shape, expected.at(form.name).shape);
+    }
+  });
+}
+
 TEST(GatherApart, TheFirstRankGetsWhatTheOthersHave) {
   on_ranks(3, [](Communicator& communicator) {
     const auto rank = communicator.world().rank;

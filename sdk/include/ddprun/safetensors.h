@@ -43,6 +43,21 @@ struct SafetensorsEntry {
   uint64_t begin = 0, end = 0;  // bytes of the file; they fit the shape and the type, where that is known
 };
 
+// How a file begins, and where each tensor lies in it.
+struct SafetensorsLayout {
+  std::string beginning;                  // the header's length, and the header
+  std::vector<SafetensorsEntry> entries;  // in the order of the file, without a gap
+
+  uint64_t size() const { return entries.empty() ? beginning.size() : entries.back().end; }  // bytes of the whole file
+};
+
+// Lays out a file of these tensors, each under another name, as write_safetensors() would: their places are ignored.
+// Whoever has some of them can write those alone. Throws std::invalid_argument for a tensor that no file can hold.
+DDPRUN_API SafetensorsLayout safetensors_layout(std::vector<SafetensorsEntry> tensors);
+
+// Returns a tensor's name and form, without a place. Throws std::invalid_argument as require_storable() does.
+DDPRUN_API SafetensorsEntry safetensors_form(const std::string& name, const at::Tensor& tensor);
+
 // Reads where the tensors lie, in the order of their values, and checks that these fill the file without a gap. Throws
 // UserError as read_safetensors() does.
 DDPRUN_API std::vector<SafetensorsEntry> read_safetensors_header(const std::filesystem::path& file);

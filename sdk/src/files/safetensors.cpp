@@ -12,8 +12,10 @@
 #include <bit>
 #include <cerrno>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -85,38 +87,24 @@ using nlohmann::json;
 
 // ---- writing
 
-// Orders the largest elements first, so that each tensor begins at a multiple of its element size.
-std::vector<TensorDict::const_iterator> in_file_order(const TensorDict& tensors) {
-  std::vector<TensorDict::const_iterator> order;
-  for (auto it = tensors.begin(); it != tensors.end(); ++it) {
-    require_storable(it->first, it->second);
-    if (it->first == kSafetensorsMetadata)
-      throw std::invalid_argument("safetensors: no tensor can have the name __metadata__");
-    if (it->first.size() > kMostNameBytes)
-      throw std::invalid_argument("safetensors: a tensor's name has more than " + std::to_string(kMostNameBytes) +
-                                  " bytes");
-    order.push_back(it);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [](auto a, auto b) { return a->second.element_size() > b->second.element_size(); });
-  return order;
+void require_name(const std::string& name) {
+  if (name == kSafetensorsMetadata)
+    throw std::invalid_argument("safetensors: no tensor can have the name __metadata__");
+  if (name.size() > kMostNameBytes)
+    throw std::invalid_argument("safetensors: a tensor's name has more than " + std::to_string(kMostNameBytes) +
+                                " bytes");
 }
 
-std::string header_of(const std::vector<TensorDict::const_iterator>& order) {
+std::string beginning_of(const std::vector<SafetensorsEntry>& entries) {
   json header = {{kSafetensorsMetadata, {{"format", "pt"}}}};
-  uint64_t offset = 0;
-  for (const auto& it : order) {
-    const auto& [name, tensor] = *it;
-    const uint64_t end = offset + tensor.numel() * tensor.element_size();
-    header[name] = {
-        {"dtype", *dtype_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
+  for (const auto& entry : entries)
+    header[entry.name] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
   auto text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > kLargestSafetensorsHeader)
     throw std::invalid_argument("safetensors: the header would exceed 100 MB");
-  return text;
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), kSafetensorsLengthBytes) + text;
 }
 
 // ---- reading
@@ -172,16 +160,45 @@ class Reader {
 
 }  // namespace
 
-FileDigest write_safetensors(const std::filesystem::path& file, const TensorDict& tensors) {
-  const auto order = in_file_order(tensors);
-  const auto header = header_of(order);
-  const uint64_t length = header.size();
+SafetensorsEntry safetensors_form(const std::string& name, const at::Tensor& tensor) {
+  require_storable(name, tensor);
+  require_name(name);
+  return {.name = name,
+          .dtype = std::string(*dtype_name(tensor.scalar_type())),
+          .type = tensor.scalar_type(),
+          .shape = tensor.sizes().vec()};
+}
 
+// The largest elements come first, so that each tensor begins at a multiple of its element size.
+SafetensorsLayout safetensors_layout(std::vector<SafetensorsEntry> tensors) {
+  const auto element_size = [](const SafetensorsEntry& entry) { return c10::elementSize(entry.type.value()); };
+  std::ranges::sort(tensors, {}, &SafetensorsEntry::name);
+  const auto twice = std::ranges::adjacent_find(tensors, {}, &SafetensorsEntry::name);
+  if (twice != tensors.end()) throw std::invalid_argument("two tensors have the name \"" + twice->name + "\"");
+  std::ranges::stable_sort(tensors, std::greater(), element_size);
+  uint64_t offset = 0;
+  for (auto& entry : tensors) {
+    const auto bytes = byte_count(entry.shape, entry.type.value());
+    if (!bytes) throw std::invalid_argument("tensor \"" + entry.name + "\" cannot be saved: it is too large");
+    entry.begin = offset;
+    entry.end = offset += static_cast<uint64_t>(*bytes);
+  }
+  SafetensorsLayout layout{.beginning = beginning_of(tensors), .entries = std::move(tensors)};
+  for (auto& entry : layout.entries) {
+    entry.begin += layout.beginning.size();
+    entry.end += layout.beginning.size();
+  }
+  return layout;
+}
+
+FileDigest write_safetensors(const std::filesystem::path& file, const TensorDict& tensors) {
+  std::vector<SafetensorsEntry> forms;
+  for (const auto& [name, tensor] : tensors) forms.push_back(safetensors_form(name, tensor));
+  const auto layout = safetensors_layout(std::move(forms));
   DurableFile out(file);
-  out.write(&length, kSafetensorsLengthBytes);
-  out.write(header.data(), header.size());
-  for (const auto& it : order) {
-    const auto dense = to_dense_host(it->second).contiguous();
+  out.write(layout.beginning.data(), layout.beginning.size());
+  for (const auto& entry : layout.entries) {
+    const auto dense = to_dense_host(tensors.at(entry.name)).contiguous();
     out.write(dense.const_data_ptr(), dense.nbytes());
   }
   return out.finish();

@@ -125,7 +125,7 @@ class GradientReducer::Impl {
   void choose_exchange(const PartSums& sums) {
     using Compression = ReducerOptions::Compression;
     if (options_.shards > 0) {
-      auto exchange = std::make_unique<ShardExchange>(group_, sums);
+      auto exchange = std::make_unique<ShardExchange>(group_, sums, options_.owners);
       shard_exchange_ = exchange.get();
       reducer_->register_comm_hook(std::move(exchange));
     } else if (options_.compression == Compression::kFp16) {
@@ -213,7 +213,7 @@ void GradientReducer::start(int64_t present, bool whole) {
   if (shards_ == 0) return sums_->start({});
   if (!tree_ || tree_->present() != present) tree_ = std::make_shared<ShardTree>(shards_, present, world_.size);
   sums_->start(tree_->own(world_.rank));
-  if (impl_) impl_->shard_exchange_->start(tree_);
+  if (impl_) impl_->shard_exchange_->start(tree_, whole);
 }
 
 void GradientReducer::accumulate(const at::Tensor& loss) {

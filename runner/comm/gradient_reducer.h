@@ -34,7 +34,8 @@ struct ReducerOptions {
   bool static_graph = false;            // the same parameters in every step, in the same order; some perhaps never
   enum class Compression { kNone, kFp16, kBf16 } compression = Compression::kNone;  // of what is sent
   int64_t shards = 0;  // parts of the global batch whose gradients are added in the order of a ShardTree; 0: none
-  std::vector<int64_t> owners = {};  // of two ranks, that which needs each parameter's gradient; empty: all need all
+  // The rank that needs each parameter's gradient; empty: all need all. Of two ranks or with shards.
+  std::vector<int64_t> owners = {};
 };
 
 class GradientReducer {

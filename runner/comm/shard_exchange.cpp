@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace ddprun {
@@ -51,6 +52,12 @@ Gradients views_of(const at::Tensor& memory, const c10d::GradBucket& bucket) {
                              : memory.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
   }
   return views;
+}
+
+// Returns what both have, which may be nothing.
+Slice overlap(const Slice& one, const Slice& other) {
+  const auto begin = std::max(one.begin, other.begin);
+  return {begin, std::max(begin, std::min(one.end, other.end))};
 }
 
 }  // namespace
@@ -107,15 +114,17 @@ void PartSums::finish() const {
   drop_negative_zeros(sums);
 }
 
-ShardExchange::ShardExchange(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartSums& sums)
-    : CppCommHookInterface(group), sums_(sums) {
+ShardExchange::ShardExchange(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartSums& sums,
+                             std::vector<int64_t> owners)
+    : CppCommHookInterface(group), sums_(sums), owners_(std::move(owners)) {
   const auto& parameters = sums.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) places_[parameters[i].unsafeGetTensorImpl()] = i;
 }
 
 // Ranks send their sums in turn, all their first ones together. What comes lies in the order of turns, then of ranks.
-void ShardExchange::start(std::shared_ptr<const ShardTree> tree) {
+void ShardExchange::start(std::shared_ptr<const ShardTree> tree, bool whole) {
   under_way_.clear();
+  whole_ = whole;
   pieces_ = 0;  // each step has the same memory for the same piece
   if (tree == tree_) return;
   tree_ = std::move(tree);
@@ -176,6 +185,20 @@ std::vector<at::Tensor> ShardExchange::own_sums(const c10d::GradBucket& bucket, 
   return sums;
 }
 
+// Returns the bucket's elements by owner; nothing if all ranks get all of them.
+std::vector<ShardExchange::Run> ShardExchange::runs_of(const c10d::GradBucket& bucket) const {
+  std::vector<Run> runs;
+  if (owners_.empty() || whole_) return runs;
+  const auto gradients = bucket.getGradients();
+  const auto parameters = bucket.getParameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto begin = gradients[i].storage_offset() - bucket.getBuffer().storage_offset();
+    const auto owner = owners_[places_.at(parameters[i].unsafeGetTensorImpl())];
+    runs.push_back({{begin, begin + parameters[i].numel()}, owner});
+  }
+  return runs;
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket& bucket) {
   const torch::NoGradGuard no_gradients;
   const auto& flat = bucket.getBuffer();
@@ -185,11 +208,12 @@ c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket&
   const SideStream::Scope beside(stream_, device);
   const auto done = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices));
   const auto sums = own_sums(bucket, sent_[bucket.getIndex() % sent_.size()]);
+  const auto runs = runs_of(bucket);
   const auto count = std::max<int64_t>(1, (static_cast<int64_t>(flat.nbytes()) + kPiece - 1) / kPiece);
   for (int64_t i = 0; i < count; ++i) {
     std::function<void()> ended;
     if (i + 1 == count) ended = [done, flat] { done->markCompleted(flat); };
-    start_piece(flat, part_of(flat.numel(), i, count), sums, std::move(ended));
+    start_piece(flat, part_of(flat.numel(), i, count), sums, runs, std::move(ended));
   }
   const bool without_waiting = !device.is_cpu();  // the host, that is
   while (!under_way_.empty() && (without_waiting || bucket.isLast())) end_first();
@@ -197,10 +221,16 @@ c10::intrusive_ptr<c10::ivalue::Future> ShardExchange::runHook(c10d::GradBucket&
 }
 
 void ShardExchange::start_piece(const at::Tensor& bucket, Slice elements, const std::vector<at::Tensor>& sums,
-                                std::function<void()> ended) {
+                                const std::vector<Run>& runs, std::function<void()> ended) {
   std::vector<at::Tensor> parts;
   for (const auto& sum : sums) parts.push_back(sum.narrow(0, elements.begin, elements.size()));
+  std::vector<Run> own_runs;
+  for (const auto& [of_bucket, owner] : runs) {
+    const auto here = overlap(of_bucket, elements);
+    if (here.size() > 0) own_runs.push_back({{here.begin - elements.begin, here.end - elements.begin}, owner});
+  }
   auto& exchange = under_way_.emplace_back(Exchange{.piece = bucket.narrow(0, elements.begin, elements.size()),
+                                                    .runs = std::move(own_runs),
                                                     .received = &received_[pieces_++ % received_.size()],
                                                     .ended = std::move(ended)});
   while (under_way_.size() > 2) end_first();
@@ -230,13 +260,11 @@ void ShardExchange::send_sums(Exchange& exchange, const std::vector<at::Tensor>&
   }
 }
 
-// Adds all ranks' sums of this rank's chunk, and sends the result to all that do not add it themselves. It lies in the
-// first slot: rank 0 always has the first shard.
+// Adds all ranks' sums of this rank's chunk, and sends the result to those who need it and do not add it themselves. It
+// lies in the first slot: rank 0 always has the first shard.
 void ShardExchange::add_and_send(Exchange& exchange) const {
   for (const auto& work : std::exchange(exchange.works, {})) work->wait();
-  const int64_t world = state_->getSize();
-  auto chunk_of = chunks(exchange.piece);
-  const auto mine = chunk_of[static_cast<size_t>(state_->getRank())];
+  const auto mine = chunks(exchange.piece)[static_cast<size_t>(state_->getRank())];
   const auto& received = *exchange.received;
   std::vector<at::Tensor> stack;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -251,18 +279,57 @@ void ShardExchange::add_and_send(Exchange& exchange) const {
   exchange.added = true;
   if (in_one_round(exchange.piece)) {
     exchange.piece.copy_(stack.front());
-    return;
+  } else if (exchange.runs.empty()) {
+    send_to_all(exchange, stack.front());
+  } else {
+    send_to_owners(exchange, stack.front());
   }
-  auto copies = received.narrow(0, 0, world * mine);
-  copies.view({world, mine}).narrow(0, 1, world - 1).copy_(stack.front());
+}
+
+// The result is the first of as many copies as there are ranks.
+void ShardExchange::send_to_all(Exchange& exchange, const at::Tensor& result) const {
+  const int64_t world = state_->getSize(), mine = result.numel();
+  auto chunk_of = chunks(exchange.piece);
+  auto copies = exchange.received->narrow(0, 0, world * mine);
+  copies.view({world, mine}).narrow(0, 1, world - 1).copy_(result);
   std::vector<int64_t> to_each(static_cast<size_t>(world), mine);
   exchange.works.push_back(state_->alltoall_base(exchange.piece, copies, chunk_of, to_each));
+}
+
+// What goes to a rank, and what comes from one, lies in the order of the runs.
+void ShardExchange::send_to_owners(Exchange& exchange, const at::Tensor& result) const {
+  const int64_t world = state_->getSize(), self = state_->getRank(), step = exchange.piece.numel() / world;
+  const auto chunk_of = chunks(exchange.piece);
+  std::vector<int64_t> coming(static_cast<size_t>(world), 0), going(static_cast<size_t>(world), 0);
+  std::vector<at::Tensor> sent, places;
+  for (int64_t other = 0; other < world; ++other) {
+    const Slice own{self * step, self * step + result.numel()};
+    const Slice theirs{other * step, other * step + chunk_of[static_cast<size_t>(other)]};
+    for (const auto& [elements, owner] : exchange.runs) {
+      const auto to = overlap(elements, own), from = overlap(elements, theirs);
+      if (owner == other && to.size() > 0) {
+        sent.push_back(result.narrow(0, to.begin - own.begin, to.size()));
+        going[static_cast<size_t>(other)] += to.size();
+      }
+      if (owner == self && from.size() > 0) {
+        places.push_back(exchange.piece.narrow(0, from.begin, from.size()));
+        coming[static_cast<size_t>(other)] += from.size();
+      }
+    }
+  }
+  auto numbers = at::empty({std::reduce(coming.begin(), coming.end())}, result.options());
+  auto all_sent = at::cat(sent);  // somebody is the owner of each element
+  int64_t begin = 0;
+  for (const auto& place : places)
+    exchange.coming.push_back({place, numbers.narrow(0, std::exchange(begin, begin + place.numel()), place.numel())});
+  exchange.works.push_back(state_->alltoall_base(numbers, all_sent, coming, going));
 }
 
 void ShardExchange::end_first() {
   auto& first = under_way_.front();
   if (!first.added) add_and_send(first);
   for (const auto& work : first.works) work->wait();
+  for (const auto& [place, numbers] : first.coming) place.copy_(numbers);
   if (first.ended) first.ended();
   under_way_.pop_front();
 }

@@ -76,43 +76,62 @@ class PartSums {
 // The exchange of a bucket's sums: every rank sends to each rank its sums of that one's chunk; that one adds all ranks'
 // in the order of the tree and sends the result to all. Each of the two is an all-to-all, straight out of the bucket
 // where a rank has a single sum, and straight into it. A small bucket's chunks are all of it, in one round: every rank
-// adds all ranks' sums, which takes less time than waiting twice.
+// adds all ranks' sums, which takes less time than waiting twice. Where each parameter's gradient is needed by its
+// owner alone, the result is sent to that one: a reduce-scatter in chunks that load all links alike, whoever the owners
+// are.
 //
 // c10d calls it in backward, for one bucket after the other. A large one is exchanged in pieces, because what is
 // received takes as much memory. Meanwhile the piece before is under way: its sums are added and sent when the next one
 // comes, so that all ranks issue their collectives in one order.
 class ShardExchange final : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
-  // `sums` outlives it.
-  ShardExchange(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartSums& sums);
+  // `sums` outlives it. `owners` are the ranks that need the parameters' gradients, in their order; empty: all do.
+  ShardExchange(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartSums& sums, std::vector<int64_t> owners);
 
-  // Exchanges this tree's sums from now on. Forgets what an interrupted step has left.
-  void start(std::shared_ptr<const ShardTree> tree);
+  // Exchanges this tree's sums from now on. Forgets what an interrupted step has left. In a whole step all ranks get
+  // all gradients, as without owners.
+  void start(std::shared_ptr<const ShardTree> tree, bool whole);
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override;
 
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
+  // Elements that lie one after the other and have one owner.
+  struct Run {
+    Slice elements;
+    int64_t owner = 0;
+  };
+  struct Coming {
+    at::Tensor place, numbers;
+  };
+
   struct Exchange {
     at::Tensor piece;
+    std::vector<Run> runs;        // of the piece; empty: all ranks get all of it
     at::Tensor* received;         // all ranks' sums of this rank's chunk, then the result, once for each rank
     std::function<void()> ended;  // null but for a bucket's last piece
     std::vector<Work> works;
     std::vector<at::Tensor> copies;  // of this rank's sums, one for each rank, if there is one round
+    std::vector<Coming> coming;      // results of which this rank is the owner
     bool added = false;
   };
 
   bool in_one_round(const at::Tensor& piece) const;
   std::vector<int64_t> chunks(const at::Tensor& piece) const;
   std::vector<at::Tensor> own_sums(const c10d::GradBucket& bucket, at::Tensor& memory) const;
+  std::vector<Run> runs_of(const c10d::GradBucket& bucket) const;
   void start_piece(const at::Tensor& bucket, Slice elements, const std::vector<at::Tensor>& sums,
-                   std::function<void()> ended);
+                   const std::vector<Run>& runs, std::function<void()> ended);
   void send_sums(Exchange& exchange, const std::vector<at::Tensor>& sums) const;
   void add_and_send(Exchange& exchange) const;
+  void send_to_all(Exchange& exchange, const at::Tensor& result) const;
+  void send_to_owners(Exchange& exchange, const at::Tensor& result) const;
   void end_first();
 
   const PartSums& sums_;
+  std::vector<int64_t> owners_;
+  bool whole_ = false;
   std::shared_ptr<const ShardTree> tree_;
   std::vector<std::vector<int64_t>> turns_;  // the ranks that send a first sum, a second one ...
   std::vector<int64_t> slots_;               // where each sum lies among those received, in the order of ranks

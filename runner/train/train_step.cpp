@@ -179,11 +179,12 @@ TrainStep::TrainStep(const Context& context, StepTimer& timer, Schedule schedule
   if (const auto reason = why_not_capturable(); !reason.empty()) graphs_.refuse(reason);
 }
 
-// Two ranks that share the optimizer need the gradients of their own parameters only.
+// Ranks that share the optimizer need the gradients of their own parameters only. Without shards the order in which
+// those of more than two ranks are added belongs to the algorithm of Gloo or NCCL, which gives them to all.
 std::unique_ptr<GradientReducer> TrainStep::make_reducer() const {
   auto options = reducer_options(config_);
-  const bool are_two = context_.communicator.world().size == 2;
-  if (share_.is_shared() && are_two) options.owners = share_.owners(parameters_);
+  const bool order_is_known = context_.communicator.world().size == 2 || config_.shards > 0;
+  if (share_.is_shared() && order_is_known) options.owners = share_.owners(parameters_);
   return std::make_unique<GradientReducer>(parameters_, context_.communicator, options);
 }
 

@@ -64,17 +64,24 @@ struct Case {
   bool unused = true;  // whether c10d looks for unused parameters; else it makes its buckets anew after the first step
   std::function<bool(int64_t)> has_rare = [](int64_t) { return true; };
   bool huge = false;
+  bool owners = false;  // each weight's gradient is needed by one rank
+  bool whole = false;   // but the last step by all
 };
+
+int64_t owner_of(size_t weight, int64_t world) { return static_cast<int64_t>(2 * weight + 1) % world; }
 
 // One rank's steps; the gradients of the last one.
 std::vector<at::Tensor> gradients_of(const Case& what, Communicator& ranks) {
   const Weights weights(what.huge);
-  GradientReducer reducer(weights.named(), ranks, {.find_unused_parameters = what.unused, .shards = what.shards});
+  ReducerOptions options{.find_unused_parameters = what.unused, .shards = what.shards};
+  for (size_t i = 0; what.owners && i < weights.named().size(); ++i)
+    options.owners.push_back(owner_of(i, ranks.world().size));
+  GradientReducer reducer(weights.named(), ranks, options);
   const auto own = part_of(what.shards, ranks.world().rank, ranks.world().size);
   const auto end = std::min(own.end, what.present);
   for (int64_t step = 0; step < what.steps; ++step) {
     for (const auto& weight : weights.named()) weight.value.mutable_grad().reset();
-    reducer.start(what.present);
+    reducer.start(what.present, what.whole && step + 1 == what.steps);
     reducer.before_forward();
     for (auto shard = own.begin; shard + 1 < end; ++shard) reducer.accumulate(loss_of(weights, shard, what.has_rare));
     reducer.backward(loss_of(weights, own.begin < end ? end - 1 : 0, what.has_rare));
@@ -88,6 +95,11 @@ std::vector<at::Tensor> gradients_of(const Case& what, Communicator& ranks) {
 std::vector<at::Tensor> gradients_on(int64_t world, const Case& what) {
   std::vector<std::vector<at::Tensor>> all(world);
   on_ranks(world, [&](Communicator& ranks) { all[ranks.world().rank] = gradients_of(what, ranks); });
+  if (what.owners && !what.whole && world > 1) {
+    std::vector<at::Tensor> of_owners;
+    for (size_t i = 0; i < all[0].size(); ++i) of_owners.push_back(all[static_cast<size_t>(owner_of(i, world))][i]);
+    return of_owners;
+  }
   for (const auto& others : all) {
     for (size_t i = 0; i < others.size(); ++i) {
       const bool both = others[i].defined() && all[0][i].defined();
@@ -121,6 +133,17 @@ TEST(ShardExchange, GradientsHaveTheSameBitsOnEveryNumberOfRanks) {
 
 TEST(ShardExchange, ManyBucketsUnderWayHaveTheSameBits) {
   expect_same_on_all({.shards = 3, .present = 3, .unused = false, .huge = true}, {2, 3});
+}
+
+TEST(ShardExchange, OwnersGetTheSameBitsOfTheirGradients) {
+  expect_same_on_all({.shards = 8, .owners = true}, {2, 3, 4, 5, 8});
+  expect_same_on_all({.shards = 8, .unused = false, .owners = true}, {2, 3, 8});
+  expect_same_on_all({.shards = 8, .present = 3, .owners = true}, {2, 4, 8});
+  expect_same_on_all({.shards = 3, .present = 3, .unused = false, .huge = true, .owners = true}, {2, 3});
+}
+
+TEST(ShardExchange, AllGetAllGradientsOfAWholeStep) {
+  expect_same_on_all({.shards = 8, .unused = false, .huge = true, .owners = true, .whole = true}, {3, 4});
 }
 
 TEST(ShardExchange, GradientsAreTheSumOverTheShards) {

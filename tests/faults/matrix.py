@@ -186,11 +186,14 @@ def whole():
 
 
 def sample(count):
-    """So many of them, each kind in turn, those of a kind at points that lie far apart."""
+    """So many of them, each kind in turn, those of a kind at points that lie far apart, and where it can be at another for each."""
     faults = whole()
     turns = -(-count // len(KINDS))
     chosen = []
     for turn, (index, kind) in itertools.product(range(turns), enumerate(KINDS)):
         candidates = sorted((fault for fault in faults if fault.kind is kind), key=lambda fault: POINTS.index(fault.point))
-        chosen.append(candidates[int((0.618 * index + turn / turns) % 1 * len(candidates))])
+        first = int((0.618 * index + turn / turns) % 1 * len(candidates))
+        in_turn = candidates[first:] + candidates[:first]
+        points = {fault.point for fault in chosen}
+        chosen.append(next((fault for fault in in_turn if fault.point not in points), in_turn[0]))
     return chosen[:count]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random lives of one training in shards: its ranks are killed at any step, leave and join, share the optimizer or do
-// not, and it ends with the bits of one rank that nothing disturbed. tests/end_to_end/same_bits_test.py has real
-// processes, and fewer lives.
+// not, log predictions or do not, and it ends with the bits of one rank that nothing disturbed.
+// tests/end_to_end/same_bits_test.py has real processes, and fewer lives.
 #include "sharded_toy.h"
 #include "support/repetitions.h"
 
@@ -59,12 +59,14 @@ class Life {
   void begin_leg(const std::string& what) {
     run_.ranks = draw(1, kShards);
     run_.experiment.trainer.shard_optimizer = draw(0, 1) == 1;
+    run_.experiment.predictions.batches = draw(0, 1);
     run_.stop = {};
     std::vector<CheckpointFlaw> flaws;
     const auto newest = newest_checkpoint(run_.folder, flaws);
     run_.resume_from = newest ? newest->path : std::filesystem::path();
     story_ += std::to_string(run_.ranks) + (run_.experiment.trainer.shard_optimizer ? " ranks share" : " ranks") +
-              " from step " + std::to_string(newest ? newest->step : 0) + ": " + what + "\n";
+              " from step " + std::to_string(newest ? newest->step : 0) + ": " + what +
+              (run_.experiment.predictions.batches > 0 ? ", with predictions\n" : "\n");
   }
 
   // The training's end, if it came before the disturbance.

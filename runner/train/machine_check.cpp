@@ -57,9 +57,12 @@ void put_made_weights(const at::Tensor& parameter) {
   }
 }
 
+// Buffers, too, which training changes: a step's digest must not depend on when it is made.
 void put_made_weights(const Model& model) {
   const torch::NoGradGuard no_gradients;
   for (const auto& parameter : model.parameters()) put_made_weights(parameter);
+  for (const auto& buffer : buffers(model))
+    if (buffer.is_floating_point()) put_made_weights(buffer);
 }
 
 // Returns the first training samples, as many as a shard has.

@@ -74,6 +74,34 @@ TEST(MachineCheck, PassesEqualRanksAndLeavesNothingOfItself) {
   EXPECT_TRUE(same_bits(checked.weights[0], train_toy(alone).weights[0]));
 }
 
+// Reads a buffer that each step changes, as a codebook's.
+class Remembering : public ToyModel {
+ public:
+  void prepare(const DataSpec& data) override {
+    ToyModel::prepare(data);
+    seen_ = register_buffer("seen", torch::zeros({data.sample_shape.at(0)}));
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto result = ToyModel::forward(input - seen_);
+    if (is_training()) seen_.mul_(0.9).add_(input.detach().mean(0), 0.1);
+    return result;
+  }
+
+ private:
+  at::Tensor seen_;
+};
+
+TEST(MachineCheck, FindsTheSameMachineAfterStepsThatChangedWhatForwardReads) {
+  const TempFolder folder;
+  auto run = sharded(folder, 2);
+  run.make_model = [] { return std::make_shared<Remembering>(); };
+  run.resume_from = train_toy(run).end.checkpoint;
+  run.experiment.trainer.max_epochs = 2;
+  ::testing::internal::CaptureStderr();
+  train_toy(run);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::Not(HasSubstr("other bits")));
+}
+
 TEST(MachineCheck, WithoutShardsRanksMayDiffer) {
   const TempFolder folder;
   auto run = sharded(folder, 2);

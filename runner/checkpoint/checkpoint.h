@@ -51,7 +51,8 @@ struct Checkpoint {
   std::vector<TensorDict> ranks;  // state that differs by rank: random generators; and on rank 0 that of callbacks
   bool replaces = false;          // takes the place of an earlier one of this step, whose weights are out of date
   std::optional<LeftOutWeights> left_out = {};  // that `model` lacks; nothing: it has all
-  // Averages and optimizer's state are written by all ranks, each those that it has; on every rank the same.
+  // Says, the same on every rank, that all write averages and the optimizer's state together, each what it has; and
+  // what the others have.
   bool is_shared = false;
   TensorsElsewhere average_elsewhere = {}, optimizer_elsewhere = {};
 };

@@ -66,7 +66,7 @@ CheckpointWriter::CheckpointWriter(const std::filesystem::path& run_dir, int64_t
     : folder_(checkpoints_folder(run_dir)), keep_(keep), ranks_(std::move(ranks)) {
   if (keep_ < 1) throw std::invalid_argument("CheckpointWriter: keep is " + std::to_string(keep_));
   if (!ranks_.agree) throw std::invalid_argument("CheckpointWriter: no agree()");
-  if (is_rank_zero() || std::filesystem::is_directory(run_dir)) run_dir_.emplace(run_dir);
+  if (is_rank_zero()) run_dir_.emplace(run_dir);
 }
 
 std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool best,
@@ -88,16 +88,14 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
 
 // Runs one part of the save on every rank; it succeeds for all of them or fails for all.
 void CheckpointWriter::by_all(int64_t step, const std::function<void()>& part) {
+  const auto failed = "cannot save the checkpoint of step " + std::to_string(step) + ": ";
   std::string problem;
   try {
-    try {
-      part();
-    } catch (const FileError&) {
-      if (run_dir_) run_dir_->require();
-      throw;
-    }
+    part();
+  } catch (const FileError& error) {
+    problem = failed + (run_dir_ && !run_dir_->is_there() ? run_dir_->problem() : error.what());
   } catch (...) {
-    problem = "cannot save the checkpoint of step " + std::to_string(step) + ": " + cause_of(std::current_exception());
+    problem = failed + cause_of(std::current_exception());
   }
   problem = ranks_.agree(problem);
   if (problem.empty()) return;
@@ -106,7 +104,7 @@ void CheckpointWriter::by_all(int64_t step, const std::function<void()>& part) {
   throw UserError(problem);
 }
 
-// Runs it on rank 0.
+// Runs it on rank 0 alone.
 void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) {
   by_all(step, [&] {
     if (is_rank_zero()) part();

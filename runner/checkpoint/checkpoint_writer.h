@@ -87,7 +87,7 @@ class CheckpointWriter {
   std::filesystem::path temporary_of(int64_t step) const;
 
   std::filesystem::path folder_;       // <run>/checkpoints
-  std::optional<HeldFolder> run_dir_;  // of rank 0, and of others that write
+  std::optional<HeldFolder> run_dir_;  // of rank 0
   int64_t keep_;
   Ranks ranks_;
   std::function<void(std::string_view)> observer_;

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -22,37 +23,23 @@ namespace {
 // A file that others write to at the same time; it must be there.
 class OpenFile {
  public:
-  OpenFile(const std::filesystem::path& path, int how)
-      : path_(path), fd_(::open(path.c_str(), how | O_CLOEXEC | O_NOFOLLOW)) {
-    if (!fd_.open()) fail(how == O_RDONLY ? "read" : "write");
+  explicit OpenFile(const std::filesystem::path& path)
+      : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW)) {
+    if (!fd_.open()) fail();
   }
 
   void write(uint64_t at, std::string_view bytes) const {
-    if (::lseek(fd_.get(), static_cast<off_t>(at), SEEK_SET) < 0 || !write_all(fd_.get(), bytes)) fail("write");
+    if (::lseek(fd_.get(), static_cast<off_t>(at), SEEK_SET) < 0 || !write_all(fd_.get(), bytes)) fail();
   }
 
   void sync() const {
     while (::fsync(fd_.get()) != 0) {
-      if (errno != EINTR) fail("write");
+      if (errno != EINTR) fail();
     }
-  }
-
-  // Reads the next bytes, up to so many; fewer only at the file's end.
-  void read(std::string& bytes, uint64_t size) const {
-    bytes.resize(size);
-    size_t done = 0;
-    while (done < size) {
-      const auto got = ::read(fd_.get(), bytes.data() + done, size - done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail("read");
-      if (got == 0) break;
-      done += static_cast<size_t>(got);
-    }
-    bytes.resize(done);
   }
 
  private:
-  [[noreturn]] void fail(const char* deed) const { throw_file_error(deed, path_, errno); }
+  [[noreturn]] void fail() const { throw_file_error("write", path_, errno); }
 
   const std::filesystem::path& path_;
   UniqueFd fd_;
@@ -93,7 +80,7 @@ void SharedFile::create() const {
 std::string SharedFile::write_own() const {
   Sha256 digest;
   if (own_.empty()) return digest.hex();  // perhaps this rank does not see the file
-  const OpenFile file(path_, O_WRONLY);
+  const OpenFile file(path_);
   for (const auto& entry : layout_.entries) {
     if (rank_of(entry) != rank_) continue;
     const auto dense = to_dense_host(own_.at(entry.name)).contiguous();
@@ -105,26 +92,28 @@ std::string SharedFile::write_own() const {
 }
 
 FileDigest SharedFile::compared(const std::vector<std::string>& written) const {
-  constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
-  const OpenFile file(path_, O_RDONLY);
-  std::string bytes;
+  const auto header_size = layout_.beginning.size();
+  std::string header;
+  std::vector<Sha256> found(written.size());
   Sha256 whole;
   uint64_t size = 0;
-  const auto read = [&](uint64_t most) {
-    file.read(bytes, most);
-    whole.update(bytes.data(), bytes.size());
-    size += bytes.size();
-  };
-  read(layout_.beginning.size());
-  if (bytes != layout_.beginning) throw UserError(path_.string() + ": its header is not what was written");
-  std::vector<Sha256> found(written.size());
-  for (const auto& entry : layout_.entries) {
-    while (size < entry.end) {
-      read(std::min(kPieceBytes, entry.end - size));
-      if (bytes.empty()) throw UserError(path_.string() + ": it ends early, though it was written whole");
-      found.at(static_cast<size_t>(rank_of(entry))).update(bytes.data(), bytes.size());
+  auto entry = layout_.entries.begin();
+  read_blocks(path_, [&](std::string_view block) {
+    whole.update(block.data(), block.size());
+    while (!block.empty() && size < layout_.size()) {
+      const bool is_header = size < header_size;
+      if (!is_header)
+        entry = std::find_if(entry, layout_.entries.end(), [&](const auto& one) { return one.end > size; });
+      const auto part = block.substr(0, (is_header ? header_size : entry->end) - size);
+      if (is_header) header += part;
+      if (!is_header) found.at(static_cast<size_t>(rank_of(*entry))).update(part.data(), part.size());
+      size += part.size();
+      block.remove_prefix(part.size());
     }
-  }
+    size += block.size();
+  });
+  if (header != layout_.beginning) throw UserError(path_.string() + ": its header is not what was written");
+  if (size < layout_.size()) throw UserError(path_.string() + ": it ends early, though it was written whole");
   for (size_t rank = 0; rank < written.size(); ++rank) {
     if (const auto sum = found[rank].hex(); sum != written[rank])
       throw UserError(path_.string() + ": the SHA-256 of what rank " + std::to_string(rank) + " has written to it is " +

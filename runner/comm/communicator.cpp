@@ -215,9 +215,8 @@ std::string ErrorExchange::agree(const std::string& my_error) try {
 
 namespace {
 
-std::string text_key(int64_t meeting, int64_t rank) {
-  return std::to_string(meeting) + "/text/" + std::to_string(rank);
-}
+std::string key_of(int64_t meeting, const std::string& name) { return std::to_string(meeting) + "/" + name; }
+std::string text_key(int64_t meeting, int64_t rank) { return key_of(meeting, "text/" + std::to_string(rank)); }
 
 }  // namespace
 
@@ -241,12 +240,11 @@ std::string ErrorExchange::take(int64_t rank) try {
 std::string ErrorExchange::meet(const std::string& my_error) {
   constexpr CurrentOp kMeeting{.section = nullptr, .name = "meeting the other ranks in the store"};
   const CurrentOpScope scope(kMeeting);
-  const auto key = [](int64_t meeting, const char* name) { return std::to_string(meeting) + "/" + name; };
-  const auto error = key(meetings_, "error"), outcome = key(meetings_, "outcome");
+  const auto error = key_of(meetings_, "error"), outcome = key_of(meetings_, "outcome");
   if (!my_error.empty()) store_->compareSet(error, "", my_error);
-  if (store_->add(key(meetings_, "arrived"), 1) == world_size_) {
+  if (store_->add(key_of(meetings_, "arrived"), 1) == world_size_) {
     for (const char* name : {"error", "arrived", "outcome"}) {
-      if (meetings_ > 0) store_->deleteKey(key(meetings_ - 1, name));
+      if (meetings_ > 0) store_->deleteKey(key_of(meetings_ - 1, name));
     }
     store_->set(outcome, store_->check({error}) ? store_->get_to_str(error) : "");
   }

@@ -298,22 +298,25 @@ void ShardExchange::send_to_all(Exchange& exchange, const at::Tensor& result) co
 
 // What goes to a rank, and what comes from one, lies in the order of the runs.
 void ShardExchange::send_to_owners(Exchange& exchange, const at::Tensor& result) const {
-  const int64_t world = state_->getSize(), self = state_->getRank(), step = exchange.piece.numel() / world;
-  const auto chunk_of = chunks(exchange.piece);
-  std::vector<int64_t> coming(static_cast<size_t>(world), 0), going(static_cast<size_t>(world), 0);
+  std::vector<Slice> chunk_of;
+  for (int64_t end = 0; const auto size : chunks(exchange.piece)) {
+    chunk_of.push_back({end, end + size});
+    end += size;
+  }
+  const auto self = static_cast<size_t>(state_->getRank());
+  const auto& own = chunk_of[self];
+  std::vector<int64_t> coming(chunk_of.size(), 0), going(chunk_of.size(), 0);
   std::vector<at::Tensor> sent, places;
-  for (int64_t other = 0; other < world; ++other) {
-    const Slice own{self * step, self * step + result.numel()};
-    const Slice theirs{other * step, other * step + chunk_of[static_cast<size_t>(other)]};
+  for (size_t other = 0; other < chunk_of.size(); ++other) {
     for (const auto& [elements, owner] : exchange.runs) {
-      const auto to = overlap(elements, own), from = overlap(elements, theirs);
-      if (owner == other && to.size() > 0) {
+      const auto to = overlap(elements, own), from = overlap(elements, chunk_of[other]);
+      if (static_cast<size_t>(owner) == other && to.size() > 0) {
         sent.push_back(result.narrow(0, to.begin - own.begin, to.size()));
-        going[static_cast<size_t>(other)] += to.size();
+        going[other] += to.size();
       }
-      if (owner == self && from.size() > 0) {
+      if (static_cast<size_t>(owner) == self && from.size() > 0) {
         places.push_back(exchange.piece.narrow(0, from.begin, from.size()));
-        coming[static_cast<size_t>(other)] += from.size();
+        coming[other] += from.size();
       }
     }
   }

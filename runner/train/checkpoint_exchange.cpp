@@ -103,12 +103,7 @@ std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& com
 }
 
 TensorsElsewhere forms_elsewhere(const TensorDict& mine, Communicator& communicator) {
-  auto forms = nlohmann::json::array();
-  for (const auto& [name, tensor] : mine) {
-    const auto form = safetensors_form(name, tensor);
-    forms.push_back({name, form.dtype, form.shape});
-  }
-  const auto texts = communicator.gather_texts(forms.dump());
+  const auto texts = communicator.gather_texts(description(mine).dump());
   TensorsElsewhere elsewhere;
   for (int64_t rank = 0; rank < std::ssize(texts); ++rank) {
     if (rank == communicator.world().rank) continue;

@@ -42,7 +42,6 @@ TensorMemory::TensorMemory()
 TensorMemory::~TensorMemory() = default;
 
 int64_t TensorMemory::now() const { return counter_->now_; }
-int64_t TensorMemory::peak() const { return counter_->peak_; }
 int64_t TensorMemory::take_peak() { return counter_->peak_.exchange(counter_->now_); }
 void TensorMemory::leave_out(int64_t bytes) { counter_->now_ -= bytes; }
 

@@ -62,9 +62,8 @@ class TensorMemory {
   TensorMemory(const TensorMemory&) = delete;
   TensorMemory& operator=(const TensorMemory&) = delete;
 
-  int64_t now() const;   // bytes; those that are still there
-  int64_t peak() const;  // bytes
-  int64_t take_peak();   // returns peak(), which counts from here on
+  int64_t now() const;  // bytes; those that are still there
+  int64_t take_peak();  // bytes; the most at once since the last call
 
   // From here on so many bytes of what is there do not count.
   void leave_out(int64_t bytes);

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -39,15 +40,19 @@ std::optional<CheckpointInfo> newest_without_flaws(const std::filesystem::path& 
 constexpr std::array kPoints = {"begin",         "created",      "rank_file",    "model_file",
                                 "state_file",    "own_part",     "compared",     "before_manifest",
                                 "before_rename", "after_rename", "before_prune", "done"};
+constexpr std::array kOfShared = {"created", "own_part", "compared"};
 
-// As written by several ranks, of which this one has everything.
-Checkpoint shared_checkpoint(int64_t step) { return part_of(rich_checkpoint(step), 0, 1); }
-
-class Killed : public CheckpointTest {
+// With checkpoints that this rank writes, or that all ranks do, of which this one has everything.
+class Killed : public CheckpointTest, public ::testing::WithParamInterface<bool> {
  protected:
+  static Checkpoint checkpoint(int64_t step) {
+    return GetParam() ? part_of(rich_checkpoint(step), 0, 1) : rich_checkpoint(step);
+  }
+
   // Runs the body for each point of a save, in a run folder of its own.
   void at_each_point(const std::function<void(const std::string& point, const std::filesystem::path& run)>& body) {
-    for (const char* point : kPoints) {
+    for (const std::string point : kPoints) {
+      if (!GetParam() && std::ranges::count(kOfShared, point) > 0) continue;
       SCOPED_TRACE(point);
       std::filesystem::create_directory(file(point));
       body(point, file(point));
@@ -61,7 +66,7 @@ class Killed : public CheckpointTest {
       writer.set_save_observer([&](std::string_view reached) {
         if (reached == point) ::kill(::getpid(), SIGKILL);
       });
-      writer.save(shared_checkpoint(step), best);
+      writer.save(checkpoint(step), best);
     });
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   }
@@ -71,31 +76,31 @@ class Killed : public CheckpointTest {
   }
 };
 
-TEST_F(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
+TEST_P(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
-    lone_writer(run, 1).save(shared_checkpoint(1), true);
+    lone_writer(run, 1).save(checkpoint(1), true);
     save_and_die(point, run, 2, true);
 
     const auto info = newest_without_flaws(run);
     ASSERT_TRUE(info);
-    EXPECT_TRUE(same(read_checkpoint(*info), shared_checkpoint(is_in_place(point) ? 2 : 1)));
+    EXPECT_TRUE(same(read_checkpoint(*info), checkpoint(is_in_place(point) ? 2 : 1)));
     EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "last"));
     EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "best"));
   });
 }
 
-TEST_F(Killed, LeavesNothingThatTheNextSavesDoNotTidyUp) {
+TEST_P(Killed, LeavesNothingThatTheNextSavesDoNotTidyUp) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
-    lone_writer(run, 1).save(shared_checkpoint(1), true);
+    lone_writer(run, 1).save(checkpoint(1), true);
     save_and_die(point, run, 2, true);
-    if (!is_in_place(point)) lone_writer(run, 1).save(shared_checkpoint(2), true);
-    lone_writer(run, 1).save(shared_checkpoint(3), false);
+    if (!is_in_place(point)) lone_writer(run, 1).save(checkpoint(2), true);
+    lone_writer(run, 1).save(checkpoint(3), false);
     EXPECT_THAT(names_in_checkpoints(run), ElementsAre("best", "last", "step_00000002", "step_00000003"));
     EXPECT_EQ(verify_checkpoint(checkpoints_folder(run) / "best").step, 2);
   });
 }
 
-TEST_F(Killed, InTheFirstSaveLeavesNoneOrAWholeOne) {
+TEST_P(Killed, InTheFirstSaveLeavesNoneOrAWholeOne) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
     save_and_die(point, run, 1, false);
     EXPECT_EQ(newest_without_flaws(run).has_value(), is_in_place(point));
@@ -103,11 +108,11 @@ TEST_F(Killed, InTheFirstSaveLeavesNoneOrAWholeOne) {
 }
 
 // Step 2 is broken when it is written again: it is never taken for whole, and step 1 stays.
-TEST_F(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
+TEST_P(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
   at_each_point([](const std::string& point, const std::filesystem::path& run) {
     auto writer = lone_writer(run, 3);
-    writer.save(shared_checkpoint(1), false);
-    write_bytes(writer.save(shared_checkpoint(2), false) / "optimizer.safetensors", "nonsense");
+    writer.save(checkpoint(1), false);
+    write_bytes(writer.save(checkpoint(2), false) / "optimizer.safetensors", "nonsense");
     save_and_die(point, run, 2, false);
     std::vector<CheckpointFlaw> flaws;
     const auto info = newest_checkpoint(run, flaws);
@@ -115,6 +120,9 @@ TEST_F(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
     EXPECT_EQ(info->step, is_in_place(point) ? 2 : 1);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Shared, Killed, ::testing::Bool(),
+                         [](const auto& shared) { return shared.param ? "ByAll" : "ByOne"; });
 
 class FullDisk : public CheckpointTest {
  protected:

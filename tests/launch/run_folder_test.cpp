@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
+#include "launch/attempt.h"
 #include "support/temporary_folder.h"
 
 #include <ddprun/error.h>
@@ -248,6 +249,10 @@ TEST_F(OwnFolder, ARunIsSeenByItsMark) {
   EXPECT_FALSE(sees_run(dir_, create().leave_mark()));
   EXPECT_FALSE(sees_run(folder_ / "nowhere", mark));
   EXPECT_FALSE(sees_run(folder_ / "nowhere", ""));
+  EXPECT_TRUE(may_write_to_run({.run_dir = dir_, .mark = mark}));
+  EXPECT_TRUE(may_write_to_run({.run_dir = dir_})) << "of a single node";
+  EXPECT_FALSE(may_write_to_run({.run_dir = dir_, .mark = "another"}));
+  EXPECT_FALSE(may_write_to_run({.run_dir = folder_ / "nowhere"}));
 }
 
 TEST_F(OwnFolder, SaysWhereTheRunIs) {

@@ -20,11 +20,11 @@ at::Tensor of_megabytes(int64_t count) { return at::empty({count * kMegabyte}, a
 
 TEST(TensorMemory, IsThatOfTheTensorsThatAreThereAndTheMostAtOnce) {
   const auto before = of_megabytes(3);
-  const TensorMemory memory;
+  TensorMemory memory;
   auto kept = of_megabytes(2);
   { const auto passing = of_megabytes(5); }
   EXPECT_EQ(memory.now(), 2 * kMegabyte);
-  EXPECT_EQ(memory.peak(), 7 * kMegabyte);
+  EXPECT_EQ(memory.take_peak(), 7 * kMegabyte);
   kept.reset();
   EXPECT_EQ(memory.now(), 0);
 }
@@ -114,11 +114,11 @@ void expect_within_a_tenth(Model& model, int64_t samples) {
   auto planned = plan_of(model);
   const auto others = planned.weights + planned.optimizer;
   model.zero_grad(/*set_to_none=*/true);
-  const TensorMemory memory;
+  TensorMemory memory;
   for (const bool keeps : {false, true}) {  // the gradients of a first part, and those of a second added to them
     loss_of(model, samples).backward();
     planned.keeps_gradients = keeps;
-    const auto peak = static_cast<double>(memory.peak());
+    const auto peak = static_cast<double>(memory.take_peak());
     EXPECT_NEAR(static_cast<double>(planned.total(samples) - others), peak, 0.1 * peak) << samples << keeps;
   }
   model.zero_grad(/*set_to_none=*/true);

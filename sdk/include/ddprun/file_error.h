@@ -6,8 +6,10 @@
 #include <ddprun/error.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -32,5 +34,8 @@ DDPRUN_API bool may_pass(int error);
 // Returns what the file holds, or nothing if there is no such file. What may pass is tried once more. Throws FileError
 // if the file cannot be read to its end, or is a pipe or a device, which is not waited for.
 DDPRUN_API std::optional<std::string> read_file(const std::filesystem::path& file);
+
+// Hands a file's content to `take`, in blocks. Throws FileError as read_file() does, and if there is no such file.
+DDPRUN_API void read_blocks(const std::filesystem::path& file, const std::function<void(std::string_view)>& take);
 
 }  // namespace ddprun

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -280,8 +281,7 @@ namespace {
 
 // Hands a file's content to `take`, in blocks. Returns 0, or the error; ENOENT if there is no such file. Throws
 // FileError for a pipe, a socket or a device, which is not waited for.
-template <class Take>
-int read_blocks(const fs::path& file, Take take) {
+int blocks_of(const fs::path& file, const std::function<void(std::string_view)>& take) {
   const Descriptor fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (fd.get() < 0 && errno != ENXIO) return errno == ENOTDIR ? ENOENT : errno;
   struct stat found {};
@@ -304,7 +304,7 @@ std::optional<std::string> read_file(const fs::path& file) {
   std::string content;
   const auto read = [&] {
     content.clear();
-    return read_blocks(file, [&](std::string_view block) { content += block; });
+    return blocks_of(file, [&](std::string_view block) { content += block; });
   };
   int error = read();
   if (may_pass(error)) error = read();
@@ -313,14 +313,17 @@ std::optional<std::string> read_file(const fs::path& file) {
   return content;
 }
 
+void read_blocks(const fs::path& file, const std::function<void(std::string_view)>& take) {
+  if (const int error = blocks_of(file, take); error != 0) throw_file_error("read", file, error);
+}
+
 FileDigest digest_of(const fs::path& file) {
   Sha256 sha;
   FileDigest digest;
-  const int error = read_blocks(file, [&](std::string_view block) {
+  read_blocks(file, [&](std::string_view block) {
     sha.update(block.data(), block.size());
     digest.size += block.size();
   });
-  if (error != 0) throw_file_error("read", file, error);
   digest.sha256 = sha.hex();
   return digest;
 }

@@ -7,11 +7,37 @@ elseif(NOT DDPRUN_TEST_PYTHON)
   set(DDPRUN_TEST_PYTHON ${DDPRUN_PYTHON})
 endif()
 
+# ddprun_register_test(<Name> <label> <command> [<argument>...])
+# Adds one of CTest's tests, which tests/start starts with the parts that tests/quick.txt has for it: those get the label quick, too. The
+# label nightly is a configuration of CTest's, too. The caller sets the other properties.
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/quick.txt)
+function(ddprun_register_test name label)
+  set(labels ${label})
+  set(configurations)
+  if(label STREQUAL nightly)
+    set(configurations CONFIGURATIONS nightly)
+  endif()
+  string(REPLACE "." "[.]" pattern ${name})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/tests/quick.txt lines REGEX "^${pattern}( |$)")
+  set(parts)
+  foreach(line ${lines})
+    string(REPLACE " " ";" words "${line}")
+    list(POP_FRONT words)
+    list(APPEND parts ${words})
+  endforeach()
+  if(lines)
+    list(APPEND labels quick)
+  endif()
+  add_test(NAME ${name} ${configurations}
+    COMMAND ${DDPRUN_TEST_PYTHON} -ISB ${PROJECT_SOURCE_DIR}/tests/start ${name} ${label} ${parts} -- ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+endfunction()
+
 # ddprun_add_python_test(<Name> <file> [PEERS] [SAMPLED|NIGHTLY] [LABEL unit|end_to_end] [TIMEOUT <seconds>])
 # A file is one test, so that what its tests share is computed once. PEERS: run by the Python that has MLflow, W&B and matplotlib.
 # Files that ask command.py for that Python's packages begin once it is installed, too.
-# NIGHTLY: a test of the label nightly, with DDPRUN_NIGHTLY=1 in its environment. SAMPLED: the file leaves something out without that
-# variable, and all of it is one more test, Nightly.<Name>.
+# NIGHTLY: a test of the label nightly, with DDPRUN_NIGHTLY=1 in its environment, and DDPRUN_START=exec, by which no process is forked from
+# one that has its libraries loaded. SAMPLED: the file leaves something out without the first, and all of it is one more test, Nightly.<Name>.
 function(ddprun_add_python_test name file)
   cmake_parse_arguments(PARSE_ARGV 2 arg "PEERS;SAMPLED;NIGHTLY" "LABEL;TIMEOUT" "")
   if(arg_SAMPLED)
@@ -34,20 +60,18 @@ function(ddprun_add_python_test name file)
     math(EXPR timeout "5 * ${timeout}")
   endif()
   set(environment DDPRUN=$<TARGET_FILE:ddprun> OMP_WAIT_POLICY=passive)
-  set(configurations)
   if(arg_NIGHTLY)
     set(label nightly)
     set(timeout 7200)
-    set(configurations CONFIGURATIONS nightly)
-    list(APPEND environment DDPRUN_NIGHTLY=1)
+    list(APPEND environment DDPRUN_NIGHTLY=1 DDPRUN_START=exec)
   endif()
   set(python ${DDPRUN_TEST_PYTHON})
   if(arg_PEERS)
     set(python ${PROJECT_SOURCE_DIR}/tests/tools/peers python)
   endif()
-  add_test(NAME ${name} ${configurations} COMMAND ${python} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} -v)
+  ddprun_register_test(${name} ${label} ${python} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} -v)
   set_tests_properties(${name} PROPERTIES
-    SKIP_RETURN_CODE 77 LABELS ${label} TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT "${environment}")
+    SKIP_RETURN_CODE 77 TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT "${environment}")
   file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${file} asks REGEX "peers_(python|packages)[(]|use_peers[(]")
   if(arg_PEERS OR asks)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED peers)

@@ -16,15 +16,20 @@ install(CODE "
     file(CREATE_LINK \"${ddprun_site_packages}\" \"\${link}\" SYMBOLIC)
   endif()" COMPONENT libtorch_link)
 
+# ddprun_decides(<target>): it decides and calls, and gains nothing by what -O3 adds to its compilation.
+function(ddprun_decides target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # ddprun_add_runner_library(<folder> SOURCES <file>... [TORCH] [LOOPS] [LINK <arguments of target_link_libraries>...])
 # The library ddprun_<folder> of one folder of runner/. TORCH: its files include LibTorch, so it takes the precompiled headers. LOOPS:
-# it goes over data itself, number by number; the others decide and call, and gain nothing by what -O3 adds to their compilation.
+# it goes over data itself, number by number; the others decide.
 function(ddprun_add_runner_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;LOOPS" "" "SOURCES;LINK")
   add_library(ddprun_${folder} STATIC ${arg_SOURCES})
   target_include_directories(ddprun_${folder} PUBLIC ${PROJECT_SOURCE_DIR}/runner)
   if(NOT arg_LOOPS)
-    target_compile_options(ddprun_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)
+    ddprun_decides(ddprun_${folder})
   endif()
   target_link_libraries(ddprun_${folder} PRIVATE ddprun_warnings)
   if(arg_LINK)
@@ -55,6 +60,7 @@ function(ddprun_add_backend name)
   add_library(${target} MODULE ${arg_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/runner)
   target_link_libraries(${target} PRIVATE ddprun::sdk ddprun_warnings ${arg_LINK})
+  ddprun_decides(${target})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${DDPRUN_BACKEND_DIR}
     INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../libtorch/torch/lib;$ORIGIN/../libtorch/nvidia/cu13/lib"
@@ -62,11 +68,12 @@ function(ddprun_add_backend name)
   install(TARGETS ${target} LIBRARY DESTINATION ${DDPRUN_BACKEND_DIR})
 endfunction()
 
-# ddprun_add_test(<name> SOURCES <file>... [TORCH] [APART] [LABEL unit|dist|package|end_to_end] [LINK <target>...] [TIMEOUT <seconds>])
-# A GoogleTest program, which is one of CTest's tests: to load LibTorch takes longer than most of its suites do. APART: its files have
-# names in common, and are compiled one by one.
+# ddprun_add_test(<name> SOURCES <file>... [TENSORS|TORCH] [LABEL unit|dist|package|end_to_end] [LINK <target>...] [TIMEOUT <seconds>])
+# A GoogleTest program, which is one of CTest's tests: to load LibTorch takes longer than most of its suites do. Its files are
+# compiled as one, too, so names in anonymous namespaces must differ. TENSORS and TORCH link the SDK, with the precompiled header
+# of tensors or the larger one of modules.
 function(ddprun_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;APART" "LABEL;TIMEOUT" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TENSORS;TORCH" "LABEL;TIMEOUT" "SOURCES;LINK")
   set(label unit)
   set(timeout 300)
   if(arg_LABEL)
@@ -81,18 +88,18 @@ function(ddprun_add_test name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock GTest::gtest_main ddprun_warnings ${arg_LINK})
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  ddprun_decides(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  if(arg_APART)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
-  endif()
   if(arg_TORCH)
     target_link_libraries(${name} PRIVATE ddprun::sdk)
     ddprun_pch(${name} MODULE)
+  elseif(arg_TENSORS)
+    target_link_libraries(${name} PRIVATE ddprun::sdk)
+    ddprun_pch(${name})
   endif()
   # Several tests run at once, so none of OpenMP's threads may wait by turning round and round: beside a few busy programs
   # that takes twenty times as long.
-  add_test(NAME ${name} COMMAND ${name})
+  ddprun_register_test(${name} ${label} $<TARGET_FILE:${name}>)
   set_tests_properties(${name} PROPERTIES
-    LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive SKIP_REGULAR_EXPRESSION "${ddprun_all_skipped}")
+    TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive SKIP_REGULAR_EXPRESSION "${ddprun_all_skipped}")
 endfunction()

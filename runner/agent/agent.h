@@ -26,6 +26,6 @@ struct RunRequest {
 };
 
 // Returns the program's exit code at the run's end. Throws UserError if the run cannot start.
-int run_agent(NodeSetup setup, const RunRequest& request);
+int run_agent(const NodeSetup& setup, const RunRequest& request);
 
 }  // namespace ddprun

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "agent/checked_experiment.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/run_files.h"
+#include "checkpoint/checkpoint.h"
 #include "config/defaults_list.h"
 #include "config/experiment_reader.h"
 #include "config/interpolation.h"
@@ -11,6 +13,7 @@
 #include "config/yaml_reader.h"
 #include "metrics/objective.h"
 #include "plugin_host/carried_plugins.h"
+#include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
 #include "shown_text.h"
 
@@ -106,35 +109,38 @@ void take_sidecar(CheckedExperiment& checked, const PluginChoice& choice, const 
     add_logger(experiment, sidecar.reads, choice.path);
 }
 
-std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
-  const auto plugins = host.list();
-  std::vector<std::filesystem::path> files;
+std::vector<UsedPlugin> plugins_of(const Experiment& experiment, const PluginHost& host) {
+  const auto known = host.known();
+  std::vector<UsedPlugin> plugins;
   for (const auto* choice : plugin_choices(experiment)) {
     const auto kind = group_of_key(choice->path.substr(0, choice->path.find('[')));
     const auto info = std::ranges::find_if(
-        plugins, [&](const PluginInfo& plugin) { return plugin.kind == kind && plugin.name == choice->plugin; });
-    files.push_back(info == plugins.end() ? std::filesystem::path(choice->plugin) : info->file);
+        known, [&](const PluginInfo& plugin) { return plugin.kind == kind && plugin.name == choice->plugin; });
+    plugins.push_back({.path = choice->path,
+                       .plugin = choice->plugin,
+                       .file = info == known.end() ? std::filesystem::path(choice->plugin) : info->file});
   }
-  return files;
+  return plugins;
 }
 
 }  // namespace
 
-std::vector<const PluginChoice*> plugin_choices(const Experiment& experiment) {
-  std::vector<const PluginChoice*> all{&experiment.model, &experiment.dataset, &experiment.optimizer};
-  if (!is_built_in_objective(experiment.objective.plugin)) all.push_back(&experiment.objective);
-  for (const auto& callback : experiment.callbacks) all.push_back(&callback);
-  for (const auto& logger : experiment.loggers) all.push_back(&logger);
-  return all;
+std::set<FixedKey::By> fixed_in(const std::filesystem::path& run, std::set<FixedKey::By> by) {
+  if (!checkpoint_steps(run).empty()) by.insert(FixedKey::By::kCheckpoint);
+  return by;
 }
 
-CheckedExperiment check_experiment(const ComposeInput& input) {
+CheckedExperiment check_experiment(const ComposeInput& input, const std::set<FixedKey::By>& fixed) {
   std::vector<std::string> problems;
-  CheckedExperiment checked{.experiment = load_experiment(input, problems)};
+  const auto all_fixed = fixed.empty() ? fixed : fixed_in(input.experiment.parent_path(), fixed);
+  CheckedExperiment checked{.experiment = load_experiment(input, problems, all_fixed)};
   auto& experiment = checked.experiment;
   if (input.frozen) find_carried_plugins(experiment, input.experiment.parent_path());
   checked.as_written = experiment.config;
   const PluginHost host(plugin_search_path(experiment.plugin_path));
+  const auto before_build = steady_seconds();
+  host.build(plugin_choices(experiment));
+  checked.build_seconds = steady_seconds() - before_build;
   const auto check = [&](const PluginChoice& choice, const auto& make) {
     if (choice.plugin.empty()) return;
     collect(problems, [&] {
@@ -163,43 +169,15 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
     check_monitors(experiment, *objective, problems);
   check_text(experiment.config, "", problems);
   if (!problems.empty()) throw_problems(problems);
-  checked.plugin_files = files_of(experiment, host);
+  checked.plugins = plugins_of(experiment, host);
+  checked.places = places_of(experiment);
   return checked;
 }
 
-std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
-  std::map<std::string, std::string> places;
-  for (const auto* choice : plugin_choices(experiment)) places[choice->path] = plugin_place(*choice);
-  const auto* objective = experiment.config.find("objective");
-  const auto* weights = objective && objective->is_map() ? objective->find("class_weights") : nullptr;
-  if (is_built_in_objective(experiment.objective.plugin))
-    places["objective"] = problem_line(objective ? objective->origin() : Origin(), "", "objective");
-  if (weights) places["objective.class_weights"] = problem_line(weights->origin(), "", "objective.class_weights");
-  for (const auto& monitor : monitors_of(experiment))
-    places[monitor.key] = problem_line(monitor.origin, "", monitor.key);
-  for (const auto& path : all_paths(experiment.config)) {
-    const auto parsed = parse_key_path(path);  // the keys of some maps are no words: "^module\\.", of pretrained.rename
-    const auto* value = parsed ? find_at(experiment.config, *parsed) : nullptr;
-    if (value) places.try_emplace(path, problem_line(value->origin(), "", path));
-  }
-  return places;
-}
-
-std::string located(const std::string& message, const Experiment& experiment) {
-  const auto [key, text] = split_message(message);
-  const auto places = plugin_places(experiment);
-  const auto place = places.find(key);
-  return place == places.end() ? message : place->second + ": " + text;
-}
-
-void rethrow_located(const Experiment& experiment) {
-  try {
-    throw;
-  } catch (const FromPlugin& error) {
-    throw UserError(plugin_places(experiment).at(error.section) + ": " + error.problem);
-  } catch (const UserError& error) {
-    throw UserError(located(error.what(), experiment));
-  }
+std::vector<std::filesystem::path> files_of(const std::vector<UsedPlugin>& plugins) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& plugin : plugins) files.push_back(plugin.file);
+  return files;
 }
 
 namespace {
@@ -223,8 +201,7 @@ Progress display() {
 }  // namespace
 
 void prepare_data(const CheckedExperiment& checked) {
-  with_places(checked.experiment,
-              [&] { in_plugin({"dataset", "prepare"}, [&] { checked.dataset->prepare(display()); }); });
+  with_places(checked.places, [&] { in_plugin({"dataset", "prepare"}, [&] { checked.dataset->prepare(display()); }); });
 }
 
 }  // namespace ddprun

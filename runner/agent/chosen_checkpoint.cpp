@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "launch/run_folder.h"
 #include "plugin_host/plugin_file.h"
-#include "report/run_state.h"
+#include "runs/run_state.h"
 
 #include <ddprun/error.h>
 #include <ddprun/version.h>

@@ -28,9 +28,11 @@ void end_unbegun(int signal) noexcept {
     ::syscall(SYS_exit_group, to_be_run_again ? kExitPreempted : kExitSignalBase + signal);
 }
 
-void hold_early_signals() noexcept {
-  const auto signals = signal_set(kStopSignals);
-  ::pthread_sigmask(SIG_BLOCK, &signals, &mask_at_start);
+void hold_early_signals(const sigset_t& mask) noexcept {
+  mask_at_start = mask;
+  auto held = mask;
+  for (const int signal : kStopSignals) ::sigaddset(&held, signal);
+  ::pthread_sigmask(SIG_SETMASK, &held, nullptr);
 }
 
 void release_early_signals() noexcept { ::pthread_sigmask(SIG_SETMASK, &mask_at_start, nullptr); }

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// Blocks the signals. Call it before the libraries are initialised, which takes a tenth of a second and more.
-void hold_early_signals() noexcept;
+// Takes over from main.cpp, which has blocked the signals: `mask` is what the process was started with.
+void hold_early_signals(const sigset_t& mask) noexcept;
 
 // Lets the signals act as they did when the program started, for commands that do not train.
 void release_early_signals() noexcept;

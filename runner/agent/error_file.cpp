@@ -25,15 +25,12 @@ void write(const std::filesystem::path& file, const std::string& report, double 
 
 }  // namespace
 
-void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept
+void write_error_file(const std::filesystem::path& file, const LaunchResult& own, const std::string& others) noexcept
     try {
-  const auto result = judge_ends(end);
-  const bool own = !result.report.empty() && !(result.cause && result.cause->kind == FailureKind::kCommunication);
-  const auto& report = own ? result.report : others;
-  if (report.empty()) return;
-  double time = 0;
-  if (own) time = result.cause && result.cause->time > 0 ? result.cause->time : end.workers.front().time;
-  write(file, report, time > 0 ? wall_seconds_at(time) : wall_seconds());
+  const bool failed = !own.report.empty() && !(own.cause && own.cause->kind == FailureKind::kCommunication);
+  const auto& report = failed ? own.report : others;
+  if (report.empty() || file.empty()) return;
+  write(file, report, failed && own.failed_at > 0 ? wall_seconds_at(own.failed_at) : wall_seconds());
 } catch (...) {
   // The exit code still tells torchrun that this rank failed.
 }

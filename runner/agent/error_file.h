@@ -11,9 +11,9 @@
 
 namespace ddprun {
 
-// Writes the attempt's first failure here or, if no worker of this node failed by itself, what the first node reports
-// of the others. Writes nothing for a run that did not fail. Never throws.
-void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept;
+// Writes the first failure of this node's workers or, if no worker of this node failed by itself, what the first node
+// reports of the others. Writes nothing for a run that did not fail, nor where there is no file. Never throws.
+void write_error_file(const std::filesystem::path& file, const LaunchResult& own, const std::string& others) noexcept;
 
 // Writes what kept this process from joining, or ended it. Returns whether torchrun waits for the file and it was
 // written. Never throws.

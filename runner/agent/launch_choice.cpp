@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "agent/launch_choice.h"
 
-#include "agent/machine.h"
 #include "base/log.h"
+#include "base/on_demand.h"
+#include "base/openmp_threads.h"
 #include "base/program.h"
+#include "launch/machine.h"
 
 #include <ddprun/error.h>
 
@@ -158,12 +160,9 @@ std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, c
          "; use fp32 where speed matters";
 }
 
-// Limits the spinning of OpenMP's threads, which by default lasts milliseconds at the end of each loop: on a machine
-// that does anything else, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
 Variables thread_variables(const LaunchChoice& launch) {
-  Variables variables{{"OMP_NUM_THREADS", std::to_string(launch.threads)}};
-  const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
-  if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
+  Variables variables{{kThreadsVariable, std::to_string(launch.threads)}};
+  if (!user_sets_spin()) variables.emplace_back(kSpinVariable, kShortSpin);
   return variables;
 }
 
@@ -184,12 +183,11 @@ Machine this_machine() {
 
 void require_a_part_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named) {
   if (trainer.shards > 0 && trainer.shards < workers)
-    throw UserError(
-        log::text("trainer.shards: ", trainer.shards, " shards for ", named,
-                  ": each needs one. Use fewer launch.workers, or more shards, which are a part of the run"));
+    throw UserError("trainer.shards: " + std::to_string(trainer.shards) + " shards for " + named +
+                    ": each needs one. Use fewer launch.workers, or more shards, which are a part of the run");
   if (trainer.has_a_sample_for_each(workers)) return;
-  throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for ", named,
-                            "; it is the batch of all workers together, so it must be at least their number"));
+  throw UserError("trainer.global_batch: " + std::to_string(trainer.global_batch) + " samples for " + named +
+                  "; it is the batch of all workers together, so it must be at least their number");
 }
 
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
@@ -212,6 +210,63 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   choice.threads = config.threads > 0 ? config.threads : threads;
   check_threads(trainer, choice.threads, machine);
   choice.warning = on_gpu && machine.pretended ? kPretended : slowness(config, trainer, machine, on_gpu);
+  return choice;
+}
+
+namespace {
+
+// Sets this node's workers if the flags give them or an engine has started each rank itself.
+LaunchConfig with_placement(LaunchConfig config, const Placement& placement, const Machine& machine) {
+  const auto& workers = placement.workers;
+  if (placement.role == Role::kRank) {
+    config.workers = placement.local_world_size;
+  } else if (workers == "auto" || workers == "gpu") {
+    config.workers = 0;
+    if (workers == "gpu") config.device = Device::kGpu;
+  } else if (workers == "cpu") {
+    config.workers = machine.cores;
+    config.device = Device::kCpu;
+  } else if (!workers.empty()) {
+    config.workers = std::stol(workers);
+  }
+  return config;
+}
+
+// Returns whether an engine shows each of a node's ranks a different single GPU: srun --gpus-per-task=1.
+bool sees_one_of_several(const Placement& placement, const Machine& machine, const Environment& environment) {
+  return placement.role == Role::kRank && placement.local_world_size > 1 && machine.gpus == 1 &&
+         environment.has("CUDA_VISIBLE_DEVICES");
+}
+
+// Returns whether Slurm has bound each of a node's ranks to its own cores: srun --cpus-per-task=8. The cores of all
+// ranks would be that many times more.
+bool has_cores_of_its_own(const Placement& placement, const Machine& machine, const Environment& environment) {
+  const auto setting = environment.find("SLURM_CPUS_PER_TASK");
+  if (placement.role != Role::kRank || !setting) return false;
+  const auto cores = std::strtol(setting->value.c_str(), nullptr, 10);
+  return machine.cores < cores * placement.local_world_size;
+}
+
+// Checks that each worker would have a part of the batch if as many nodes like this one came as may: a run must not
+// fail when they do. Where all come before it begins, or each has as many workers as GPUs, their number shows then.
+void require_parts_for_all_nodes(const TrainerConfig& trainer, int64_t workers, const Placement& placement) {
+  const auto all = workers * placement.max_nodes;
+  if (placement.role == Role::kRank || placement.min_nodes == placement.max_nodes || all == 0) return;
+  require_a_part_for_each(trainer, all,
+                          std::to_string(all) + " workers on up to " + std::to_string(placement.max_nodes) + " nodes");
+}
+
+}  // namespace
+
+LaunchChoice choose_node_launch(const Experiment& experiment, const Placement& placement,
+                                const Environment& environment, Machine machine) {
+  const bool sees_one = sees_one_of_several(placement, machine, environment);
+  if (sees_one) machine.gpus = placement.local_world_size;
+  if (has_cores_of_its_own(placement, machine, environment)) machine.cores *= placement.local_world_size;
+  const auto wanted = with_placement(experiment.launch, placement, machine);
+  require_parts_for_all_nodes(experiment.trainer, wanted.workers, placement);
+  auto choice = choose_launch(wanted, experiment.trainer, machine);
+  if (sees_one) choice.gpu = 0;
   return choice;
 }
 
@@ -238,6 +293,12 @@ std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size
                    " samples, too few to keep it busy. To set the batch per GPU, use trainer.batch_per_worker");
 }
 
+void require_backend(const LaunchChoice& launch) {
+  if (launch.device != Device::kGpu) return;
+  require_parts({kCudaBackend});
+  preload_cuda_backend();
+}
+
 LaunchPlan node_plan(const LaunchChoice& launch) {
   const auto workers = static_cast<int>(launch.workers);
   return {.command = {own_program().string(), "worker"},
@@ -248,7 +309,8 @@ LaunchPlan node_plan(const LaunchChoice& launch) {
                     .gpus = static_cast<int>(launch.gpus)},
           .workers = workers,
           .shared_gpus = static_cast<int>(launch.shared),
-          .cores = launch.cores};
+          .cores = launch.cores,
+          .device = std::string(word_of(launch.device))};
 }
 
 }  // namespace ddprun

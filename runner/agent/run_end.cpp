@@ -2,11 +2,12 @@
 #include "agent/run_end.h"
 
 #include "base/log.h"
+#include "launch/run_folder.h"
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
-#include "report/lr_suggestion.h"
 #include "report/report.h"
-#include "report/run_state.h"
+#include "runs/lr_suggestion.h"
+#include "runs/run_state.h"
 
 #include <ddprun/error.h>
 
@@ -43,6 +44,11 @@ void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test
   log::info((is_range_test ? "the range test is not finished; repeat it from its start with: ddprun resume "
                            : "the run is saved; resume with: ddprun resume ") +
             run_dir.string());
+}
+
+void tell_of_end(const std::filesystem::path& run_dir, int exit_code, bool is_range_test) {
+  if (exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir.string()));
+  if (exit_code == kExitPreempted) tell_how_to_resume(run_dir, is_range_test);
 }
 
 int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code) try {

@@ -18,6 +18,9 @@ void close_run(const std::filesystem::path& run_dir) noexcept;
 // Tells the user how to resume a run that was asked to stop, if nothing resumes it by itself.
 void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test);
 
+// Tells on a node that is not the first how the run has ended.
+void tell_of_end(const std::filesystem::path& run_dir, int exit_code, bool is_range_test);
+
 // Tells what a run that has ended well lacks all the same, and what to do about it. Returns the program's exit code:
 // that of the run, or kExitFailed in place of kExitDone if something is missing.
 int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code);

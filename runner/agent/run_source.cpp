@@ -34,6 +34,16 @@ RunsFolder runs_of(const Experiment& experiment) {
   return {.name = experiment.name};
 }
 
+// Refuses an experiment that differs from what the run has recorded in a key that it would ignore: one that is fixed by
+// one of `by`, or by the run's checkpoints.
+void refuse_ignored(const fs::path& run, const Experiment& now, std::set<FixedKey::By> by) {
+  const auto file = run / "config.yaml";
+  std::error_code error;
+  if (!fs::exists(file, error)) return;
+  const auto ignored = ignored_by_run(run, load_yaml(file), now, fixed_in(run, std::move(by)));
+  if (!ignored.empty()) throw_problems(ignored);
+}
+
 // Does the same for a new run that starts from another's checkpoint. One that lies alone has no record, but weights.
 void refuse_ignored_start(const fs::path& checkpoint, const Experiment& now) {
   const auto run = checkpoint.parent_path().parent_path();
@@ -86,19 +96,6 @@ PreparedRun create_run(const CheckedExperiment& checked, const Placement& placem
 }
 
 }  // namespace
-
-void refuse_ignored(const fs::path& run, const Experiment& now, std::vector<FixedKey::By> by) {
-  const auto file = run / "config.yaml";
-  std::error_code error;
-  if (!fs::exists(file, error)) return;
-  if (!checkpoint_steps(run).empty()) by.push_back(FixedKey::By::kCheckpoint);
-  Problems of_another_version;
-  auto recorded = read_experiment(load_yaml(file), of_another_version);
-  if (now.checkpoint.resume == Resume::kAuto) recorded.checkpoint.resume = Resume::kAuto;
-  if (fs::equivalent(now.run_dir, run, error)) recorded.run_dir = now.run_dir;
-  const auto ignored = ignored_changes(recorded, now, by);
-  if (!ignored.empty()) throw_problems(ignored);
-}
 
 void tell_caller(const fs::path& run_dir) {
   if (const char* file = std::getenv(kRunFile)) replace_file(file, fs::absolute(run_dir).string() + "\n");

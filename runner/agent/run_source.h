@@ -4,11 +4,9 @@
 
 #include "agent/checked_experiment.h"
 #include "cluster/placement.h"
-#include "config/resumed_keys.h"
 #include "launch/run_folder.h"
 
 #include <filesystem>
-#include <vector>
 
 namespace ddprun {
 
@@ -28,9 +26,5 @@ inline constexpr auto kRunFile = "DDPRUN_RUN_FILE";
 
 // Writes the folder there, if somebody asks for it.
 void tell_caller(const std::filesystem::path& run_dir);
-
-// Throws UserError if the experiment differs from what the run has recorded in a key that it would ignore: one that is
-// fixed by one of `by`, or by the run's checkpoints.
-void refuse_ignored(const std::filesystem::path& run, const Experiment& now, std::vector<FixedKey::By> by);
 
 }  // namespace ddprun

@@ -2,7 +2,7 @@
 #include "agent/same_experiment.h"
 
 #include "base/log.h"
-#include "report/config_lines.h"
+#include "runs/config_lines.h"
 
 #include <ddprun/digest.h>
 #include <ddprun/error.h>
@@ -19,7 +19,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-using Parts = std::map<std::string, std::string>;
 
 constexpr std::array<std::string_view, 11> kOwn{
     "name",           "run",         "resources",      "loggers",       "plugin_path",      "launch.workers",
@@ -34,13 +33,13 @@ bool is_own(std::string_view path) {
 }
 
 // Adds a plugin by its file's digest: any path to the same file is equally good.
-void add_plugin(const PluginChoice& choice, const fs::path& file, Parts& parts) {
-  parts[choice.path + ".plugin"] = fs::path(choice.plugin).filename();
-  parts["the file of " + choice.path + "'s plugin"] =
-      file.filename().string() + ", SHA-256 " + sha256_file(file).substr(0, 16);
+void add_plugin(const UsedPlugin& plugin, CommonPart& parts) {
+  parts[plugin.path + ".plugin"] = fs::path(plugin.plugin).filename();
+  parts["the file of " + plugin.path + "'s plugin"] =
+      plugin.file.filename().string() + ", SHA-256 " + sha256_file(plugin.file).substr(0, 16);
 }
 
-std::string or_nothing(const Parts& parts, const std::string& key) {
+std::string or_nothing(const CommonPart& parts, const std::string& key) {
   const auto found = parts.find(key);
   return found == parts.end() ? "not set" : found->second;
 }
@@ -55,21 +54,19 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 
 }  // namespace
 
-Parts common_part(const CheckedExperiment& checked) {
-  const auto& experiment = checked.experiment;
-  Parts parts{{"ddprun", DDPRUN_VERSION}, {"LibTorch", TORCH_VERSION}};
+CommonPart common_part(const CheckedExperiment& checked) {
+  CommonPart parts{{"ddprun", DDPRUN_VERSION}, {"LibTorch", TORCH_VERSION}};
   for (const auto& [path, text] : single_values(checked.as_written)) {
     if (!is_own(path)) parts[path] = text;
   }
-  const auto choices = plugin_choices(experiment);
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (!is_own(choices[i]->path)) add_plugin(*choices[i], checked.plugin_files.at(i), parts);
+  for (const auto& plugin : checked.plugins) {
+    if (!is_own(plugin.path)) add_plugin(plugin, parts);
   }
   return parts;
 }
 
-void require_same_experiment(const Parts& first_nodes, const Parts& own) {
-  Parts all = own;
+void require_same_experiment(const CommonPart& first_nodes, const CommonPart& own) {
+  CommonPart all = own;
   all.insert(first_nodes.begin(), first_nodes.end());
   std::string text;
   size_t count = 0;

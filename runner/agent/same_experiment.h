@@ -13,14 +13,15 @@
 
 namespace ddprun {
 
-// Returns all that must be equal on all nodes, by its key: the experiment's values, the digests of its plugins' files,
-// the versions. Excludes what each node has of its own (workers, address, token) and what only rank 0 uses (loggers,
-// the run's folder).
-std::map<std::string, std::string> common_part(const CheckedExperiment& checked);
+// All that must be equal on all nodes, by its key: the experiment's values, the digests of its plugins' files, the
+// versions. Excludes what each node has of its own (workers, address, token) and what only rank 0 uses (loggers, the
+// run's folder).
+using CommonPart = std::map<std::string, std::string>;
+
+CommonPart common_part(const CheckedExperiment& checked);
 
 // Throws UserError with the first keys that differ.
-void require_same_experiment(const std::map<std::string, std::string>& first_nodes,
-                             const std::map<std::string, std::string>& own);
+void require_same_experiment(const CommonPart& first_nodes, const CommonPart& own);
 
 // Checks the run's folder and checkpoint if no token proves who the first node is: they must lie where this node's own
 // command has them. `run_dir` is the folder that it names; empty: one below outputs/<name>. Throws UserError.

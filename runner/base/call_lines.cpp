@@ -5,6 +5,8 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -69,7 +71,7 @@ bool is_call_line(std::string_view line) { return parsed(line).has_value(); }
 std::deque<std::string> with_named_calls(const std::deque<std::string>& lines) {
   const bool can_look_up = has_program("addr2line");
   std::error_code error;
-  const auto program = own_program();
+  const std::array own{own_program(), own_library()};
   std::deque<std::string> result;
   bool first = true;
   for (const auto& line : lines) {
@@ -80,7 +82,8 @@ std::deque<std::string> with_named_calls(const std::deque<std::string>& lines) {
       continue;
     }
     const bool crashed_here = std::exchange(first, false);
-    if (std::filesystem::equivalent(call->file, program, error)) continue;
+    const auto is_call_of = [&](const auto& file) { return std::filesystem::equivalent(call->file, file, error); };
+    if (std::ranges::any_of(own, is_call_of)) continue;
     std::vector<std::string> names;
     if (!call->symbol.empty()) names = {demangled(call->symbol)};
     if (names.empty() && can_look_up) names = looked_up(*call, crashed_here);

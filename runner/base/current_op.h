@@ -16,8 +16,9 @@ struct CurrentOp {
 // own, has a current_op of its own: its callers say it.
 inline constexpr CurrentOp kWaitsForGpu{nullptr, "the GPU's work"};
 
-// The calling thread's innermost operation, or null. A signal handler may read it.
-inline constinit thread_local const CurrentOp* current_op = nullptr;
+// The calling thread's innermost operation, or null. A signal handler may read it: so its place is made with the
+// thread, also in a library.
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local const CurrentOp* current_op = nullptr;
 
 class CurrentOpScope {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// 64-bit digests of tensors (train/tensor_digest.h) as files and messages have them.
+// 64-bit digests of tensors (weights/tensor_digest.h) as files and messages have them.
 #pragma once
 
 #include <cstdint>

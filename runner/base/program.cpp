@@ -19,6 +19,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -171,6 +172,21 @@ bool has_program(const std::string& name) {
 }
 
 std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::filesystem::path own_library() {
+  Dl_info info{};
+  const bool known = ::dladdr(reinterpret_cast<void*>(&own_library), &info) != 0 && info.dli_fname != nullptr;
+  return known ? std::filesystem::path(info.dli_fname) : own_program();
+}
+
+bool was_replaced() {
+  if (!std::filesystem::exists(own_program())) return true;
+  const auto end = std::filesystem::weakly_canonical(own_library()).string() + " (deleted)";
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.ends_with(end)) return true;
+  return false;
+}
 
 // The name is one that only the pretended libcudart.so exports.
 bool gpus_are_pretended() { return ::dlsym(RTLD_DEFAULT, "pretend_shadow") != nullptr; }

@@ -53,6 +53,8 @@ std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point
 bool has_program(const std::string& name);
 
 std::filesystem::path own_program();  // this one's file
+std::filesystem::path own_library();  // the file that this code lies in: the same, or program.so beside it
+bool was_replaced();                  // whether one of them has been removed, or written anew, since it was loaded
 
 // Returns whether the CUDA libraries that were loaded with this process only pretend to have GPUs (tests/pretend_gpu),
 // so that its speeds and its use of memory mean nothing.

@@ -2,6 +2,7 @@
 #include "base/spawn.h"
 
 #include "base/cores.h"
+#include "base/fork_server.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -107,6 +108,7 @@ std::vector<std::string> own_environment() {
 }
 
 pid_t spawn(const SpawnRequest& request) {
+  if (const auto forked = fork_from_server(request)) return *forked;
   const auto argv = pointers(request.command);
   const auto environment = pointers(request.environment);
   const UniqueFd null = above_stdio(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)));

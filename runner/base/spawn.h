@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Starts one process: fork, a few async-signal-safe calls, exec.
+// Starts one process: forked from a server that has loaded its libraries (base/fork_server.h), else by fork, a few
+// async-signal-safe calls, and exec.
 #pragma once
 
 #include <sys/types.h>
@@ -25,6 +26,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
   void reset();
 
  private:

@@ -25,7 +25,7 @@
 namespace ddprun {
 
 // The parameters that a checkpoint does not hold, with checkpoint.only_trainable: no step trains them, and whoever
-// makes the model as the run did has them (train/base_weights.h).
+// makes the model as the run did has them (weights/base_weights.h).
 struct LeftOutWeights {
   uint64_t digest = 0;  // of the weights that the run began with
   int64_t tensors = 0;  // by name: tied ones count under each of their names
@@ -111,7 +111,7 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
 // Returns the weights to predict with that a verified checkpoint holds: the EMA if it has one, otherwise the weights
 // themselves; and the buffers. Whoever needs those too that it leaves out calls whole_weights()
-// (train/whole_weights.h).
+// (weights/whole_weights.h).
 TensorDict inference_weights(const CheckpointInfo& info);
 
 // Reads a verified checkpoint.

@@ -12,9 +12,10 @@
 #include "data/loader.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
+#include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
-#include "train/pretrained_weights.h"
-#include "train/train_step.h"
+#include "step/train_step.h"
+#include "weights/pretrained_weights.h"
 #include "worker/sanity_check.h"
 
 #include <ddprun/error.h>
@@ -33,14 +34,14 @@ namespace {
 // starts it. A failure names --no-data, since an experiment can be checked without its data.
 void start_data(const CheckedExperiment& checked) try {
   prepare_data(checked);
-  with_places(checked.experiment, [&] { in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); }); });
+  with_places(checked.places, [&] { in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); }); });
 } catch (const UserError& error) {  // with its place
   throw UserError(std::string(error.what()) + "\n`ddprun check --no-data` skips the data");
 }
 
-void tell_of_unused(const SanityCheck& check, const Experiment& experiment, int64_t workers) {
-  if (check.unused.empty() || experiment.trainer.find_unused_parameters) return;
-  const auto text = located("model: " + unused_text(check.unused), experiment);
+void tell_of_unused(const SanityCheck& check, const CheckedExperiment& checked, int64_t workers) {
+  if (check.unused.empty() || checked.experiment.trainer.find_unused_parameters) return;
+  const auto text = located("model: " + unused_text(check.unused), checked.places);
   if (workers > 1) throw UserError(text);
   log::warn(text);
 }
@@ -81,7 +82,7 @@ std::string check_data(const CheckedExperiment& checked, bool may_prepare, const
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset,
                                       launch.workers * checked.experiment.launch.min_nodes);
-  tell_of_unused(check, checked.experiment, launch.workers);
+  tell_of_unused(check, checked, launch.workers);
   for (const auto& warning : check.warnings) log::warn(warning);
   std::string told;
   if (const auto account = account_text(account_of(*checked.dataset)); !account.empty())
@@ -110,10 +111,11 @@ Place place_of(const Experiment& experiment) {
           .not_checked = log::text("Not checked: what needs a GPU (", need, "): none is found here", why, ".\n")};
 }
 
-void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
+void tell_warnings(const CheckedExperiment& checked, const LaunchChoice& launch) {
+  const auto& experiment = checked.experiment;
   const auto small = small_parts_warning(experiment.trainer, launch.workers * experiment.launch.min_nodes);
   for (const auto& warning : {launch.warning, small})
-    if (!warning.empty()) log::warn(located(warning, experiment));
+    if (!warning.empty()) log::warn(located(warning, checked.places));
   for (const auto& warning : idle_settings(experiment)) log::warn(warning);
 }
 
@@ -131,7 +133,7 @@ int show_findings(const Arguments& arguments, const CheckedExperiment& checked) 
             << (launch.workers == 1 ? " worker" : " workers") << " on " << word_of(launch.device) << ", global batch "
             << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
             << data_line << place.not_checked;
-  tell_warnings(experiment, launch);
+  tell_warnings(checked, launch);
   return arguments.exact ? show_exact_check(arguments, experiment.trainer.shards > 0) : kExitDone;
 }
 
@@ -140,7 +142,7 @@ int show_findings(const Arguments& arguments, const CheckedExperiment& checked) 
 int show_check(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
-  return with_places(checked.experiment, [&] { return show_findings(arguments, checked); });
+  return with_places(checked.places, [&] { return show_findings(arguments, checked); });
 }
 
 // `ddprun check --gradients EXPERIMENT`: checks the gradients with the experiment's own model, data and loss, without

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // `ddprun complete`, which the build calls: prints what shells complete from, a line "scope<TAB>text<TAB>help" for each
-// thing that may be typed (tools/completion/ddprun.bash has the scopes). `ddprun complete --helps` prints what each
+// thing that may be typed (tools/completion/ddprun.bash has the scopes); --with-schema also writes the JSON Schema that
+// `ddprun schema` then shows without loading the plugins. `ddprun complete --helps` prints what each
 // command answers to --help, for the manual pages.
 #include "cli/commands.h"
-#include "cli/documentation.h"
 #include "cli/json_schema.h"
+#include "command_line/commands.h"
+#include "command_line/documentation.h"
+#include "command_line/shipped_schema.h"
 #include "config/compose.h"
 #include "config/config_files.h"
 #include "config/defaults_list.h"
@@ -166,6 +169,7 @@ int complete(const Words& words) {
   for (const auto& [key, schema] : whole.at("properties").items()) print_root_key(key, schema, has_files(key));
   print_files(sources.group_files);
   for (const auto& page : read_pages(documentation_folder())) print("pages", page.name, page.sections.front().title);
+  if (words == Words{"--with-schema"}) write_shipped_schema(schema_text(whole));
   return kExitDone;
 }
 

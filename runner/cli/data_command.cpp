@@ -2,12 +2,13 @@
 // `ddprun data EXPERIMENT`: shows the samples before training, as text and as a page.
 #include "agent/checked_experiment.h"
 #include "cli/commands.h"
+#include "cli/data_pictures.h"
 #include "config/config_files.h"
 #include "data/account.h"
-#include "data/data_pictures.h"
 #include "data/data_text.h"
 #include "launch/worker_process.h"
 #include "metrics/predictions.h"
+#include "plugin_host/plugin_call.h"
 #include "report/report.h"
 
 #include <ddprun/error.h>
@@ -77,7 +78,7 @@ int show_data(const Arguments& arguments) {
   const auto out = arguments.out.empty() ? checked.experiment.name + "_data.html" : arguments.out;
   require_page(kDataPage, out);
   prepare_data(checked);
-  with_places(checked.experiment, [&] {
+  with_places(checked.places, [&] {
     const auto survey = survey_of(checked);
     auto page = page_of(checked, survey);
     write_page(kDataPage, survey.experiment + " data", std::move(page), out);

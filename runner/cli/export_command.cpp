@@ -15,9 +15,10 @@
 #include "launch/worker_process.h"
 #include "plugin_host/carried_plugins.h"
 #include "plugin_host/plugin_call.h"
-#include "train/model_weights.h"
-#include "train/traced_model.h"
-#include "train/whole_weights.h"
+#include "plugin_host/plugin_host.h"
+#include "step/traced_model.h"
+#include "weights/model_weights.h"
+#include "weights/whole_weights.h"
 
 #include <ddprun/error.h>
 #include <ddprun/safetensors.h>

@@ -82,9 +82,8 @@ std::string known_text(const std::vector<PluginInfo>& datasets) {
 
 // Plugins that can be loaded, and know files.
 std::vector<PluginInfo> recognizing(const PluginHost& plugins) {
-  auto datasets = plugins.list();
+  auto datasets = plugins.list("dataset");
   std::erase_if(datasets, [&](const PluginInfo& plugin) {
-    if (plugin.kind != "dataset") return true;
     if (!plugin.problem.empty()) log::warn(plugin.file.string() + " is not asked: " + plugin.problem);
     return !plugin.problem.empty() || !load_plugin_file(plugin.file).recognize;
   });

@@ -12,7 +12,8 @@
 #include "cli/commands.h"
 #include "cli/predictions_page.h"
 #include "config/config_files.h"
-#include "config/key_path.h"
+#include "config/feature_section.h"
+#include "config/override.h"
 #include "data/data_form.h"
 #include "launch/launcher.h"
 #include "report/report.h"
@@ -54,7 +55,7 @@ struct Inference {
 
 bool starts_without_data(const Inference& inference) {
   const auto noted = read_data_form(inference.run);
-  return with_places(inference.checked.experiment,
+  return with_places(inference.checked.places,
                      [&] { return noted && start_as_noted(*inference.checked.dataset, *noted); });
 }
 
@@ -62,9 +63,9 @@ bool starts_without_data(const Inference& inference) {
 // `makes_base`: the weights that the checkpoint leaves out are made again, for which `pretrained` is read.
 void warn_of_unread(const Arguments& arguments, bool makes_base) {
   using Names = std::span<const std::string_view>;
-  constexpr auto kOfTraining = std::to_array<std::string_view>(
-      {"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained", "callbacks", "loggers",
-       "predictions", "histograms", "profile", "record", "resources", "run"});
+  constexpr auto kOfTraining =
+      std::to_array<std::string_view>({"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained",
+                                       "callbacks", "loggers", "predictions", "resources", "run"});
   constexpr auto kReadOfTrainer = std::to_array<std::string_view>(
       {"eval_batch", "global_batch", "batch_per_worker", "prefetch_threads", "prefetch_batches", "precision",
        "memory_format", "fused_layers", "deterministic", "limit_val_batches", "limit_test_batches", "fast_dev_run"});
@@ -79,7 +80,8 @@ void warn_of_unread(const Arguments& arguments, bool makes_base) {
     if (is_of_trainer && !is_unread && arguments.command == "predict" && path[1].starts_with("limit_"))
       log::warn(text + ": has no effect: predict takes each sample of the split");
     const bool is_read = makes_base && path.front() == "pretrained";
-    if (is_unread || (is_in(kOfTraining, path.front()) && !is_read))
+    const bool is_of_training = is_in(kOfTraining, path.front()) || is_in(sections_of_features(), path.front());
+    if (is_unread || (is_of_training && !is_read))
       log::warn(text + ": has no effect: only training reads " + path.front() + (is_unread ? "." + path[1] : ""));
   }
 }
@@ -107,8 +109,10 @@ Inference prepare_inference(const Arguments& arguments, bool new_files = false) 
   auto trainer = experiment.trainer;
   trainer.strategy =
       Strategy::kDdp;  // the strategy of training does not matter: each worker has its own model and batches
-  inference.launch = with_places(experiment, [&] { return choose_launch(experiment.launch, trainer, this_machine()); });
-  if (!inference.launch.warning.empty()) log::warn(located(inference.launch.warning, experiment));
+  inference.launch =
+      with_places(inference.checked.places, [&] { return choose_launch(experiment.launch, trainer, this_machine()); });
+  require_backend(inference.launch);
+  if (!inference.launch.warning.empty()) log::warn(located(inference.launch.warning, inference.checked.places));
   inference.without_data = new_files && starts_without_data(inference);
   if (!inference.without_data) prepare_run_data(inference, arguments);
   return inference;
@@ -200,7 +204,7 @@ Outcome run_workers(const Inference& inference, LaunchPlan plan) {
   plan.place.started_at = steady_seconds();
   plan.config = to_yaml(inference.checked.experiment.config, /*origins=*/true);
   plan.stopping = "stopping";
-  plan.plugins = plugin_places(inference.checked.experiment);
+  plan.plugins = inference.checked.places;
   const auto launched = launch_workers(plan);
   Outcome outcome{.exit_code = launched.exit_code};
   if (launched.exit_code == kExitDone) {

@@ -8,7 +8,7 @@
 #include "cli/found_data.h"
 #include "cli/table_arrays.h"
 #include "config/interpolation.h"
-#include "config/key_path.h"
+#include "config/override.h"
 #include "data/account.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"

@@ -216,4 +216,8 @@ Json group_schema(const std::string& group, const SchemaSources& sources) {
                   (near.empty() ? "" : "did you mean " + near + "? ") + "known: " + known);
 }
 
+std::string schema_text(const nlohmann::ordered_json& schema) {
+  return schema.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace ddprun

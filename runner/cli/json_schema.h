@@ -31,4 +31,6 @@ nlohmann::ordered_json experiment_schema(const SchemaSources& sources);
 // a group that no section of an experiment has.
 nlohmann::ordered_json group_schema(const std::string& group, const SchemaSources& sources);
 
+std::string schema_text(const nlohmann::ordered_json& schema);
+
 }  // namespace ddprun

@@ -2,7 +2,7 @@
 // Trains one run for each combination of values: `ddprun -m optimizer.lr=0.1,0.01 model.hidden=64,128 EXPERIMENT`.
 #pragma once
 
-#include "cli/arguments.h"
+#include "command_line/arguments.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/predictions_page.h"
 
-#include "data/data_pictures.h"
+#include "cli/data_pictures.h"
 #include "plugin_host/plugin_call.h"
 #include "report/report.h"
 #include "report/tables.h"
@@ -43,7 +43,7 @@ void add_samples(const PredictionsPage& page, Json& rows) {
 }  // namespace
 
 void write_predictions_page(const PredictionsPage& page, const std::filesystem::path& out) {
-  with_places(page.checked.experiment, [&] {
+  with_places(page.checked.places, [&] {
     open_samples(page);
     ImageShelf no_images(page.run);
     auto shown = shown_predictions(page.result.at("worst"), no_images);

@@ -3,14 +3,11 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/json_schema.h"
+#include "command_line/plain_commands.h"
 #include "config/config_files.h"
 #include "config/experiment_reader.h"
-#include "launch/worker_process.h"
 #include "plugin_host/plugin_search.h"
 
-#include <ddprun/files.h>
-
-#include <iostream>
 #include <set>
 
 namespace ddprun {
@@ -58,13 +55,7 @@ SchemaSources schema_sources(const std::vector<fs::path>& plugin_folders) {
 int show_schema(const Arguments& arguments) {
   const auto sources = schema_sources(plugin_folders(arguments));
   const auto schema = arguments.group.empty() ? experiment_schema(sources) : group_schema(arguments.group, sources);
-  const auto text = schema.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (arguments.out.empty()) {
-    std::cout << text;
-  } else {
-    replace_file(arguments.out, text);
-  }
-  return kExitDone;
+  return tell_schema(arguments, schema_text(schema));
 }
 
 }  // namespace ddprun

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The commands that only show something.
 #include "agent/checked_experiment.h"
-#include "agent/launch_choice.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "cluster/placement_text.h"
 #include "config/config_files.h"
 #include "config/experiment_reader.h"
 #include "launch/worker_process.h"
@@ -14,14 +12,9 @@
 #include "plugin_host/plugin_text.h"
 
 #include <ddprun/error.h>
-#include <ddprun/version.h>
-
-#include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <map>
 
 namespace ddprun {
 
@@ -33,19 +26,6 @@ int show_config(const Arguments& arguments) {
 }
 
 namespace {
-
-// Returns the first sentence of the comment that a file begins with, or the part before a colon in it.
-std::string title_of(const std::filesystem::path& file) {
-  std::ifstream lines(file);
-  std::string text;
-  for (std::string line; std::getline(lines, line) && line.size() > 2 && line.starts_with("# ");) {
-    text += (text.empty() ? "" : " ") + line.substr(2);
-    for (size_t end = 0; (end = text.find_first_of(".:", end)) != text.npos; ++end) {
-      if (end + 1 == text.size() || text[end + 1] == ' ') return text.substr(0, end);
-    }
-  }
-  return text;
-}
 
 bool is_in(const std::string& word, const std::string& text) { return text.find(word) != text.npos; }
 
@@ -65,22 +45,6 @@ std::vector<SectionHelp> all_keys() {
 }
 
 }  // namespace
-
-int list_experiments(const Arguments&) {
-  std::map<std::string, std::string> found;
-  for (const auto& folder : config_search_path()) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder / "experiments", error)) {
-      if (entry.path().extension() == ".yaml") found.try_emplace(entry.path().stem().string(), title_of(entry.path()));
-    }
-  }
-  size_t width = 0;
-  for (const auto& [name, text] : found) width = std::max(width, name.size());
-  std::cout << "ddprun experiments/NAME.yaml trains:\n";
-  for (const auto& [name, text] : found)
-    std::cout << "  " << padded(name, width + 2) << wrapped(text, width + 4, width + 4) << "\n";
-  return kExitDone;
-}
 
 int list_keys(const Arguments& arguments) {
   const auto& word = arguments.target;
@@ -103,10 +67,10 @@ namespace {
 // Checks each file in its own process: those named, or all on the search path.
 int check_plugins(const Arguments& arguments) {
   const PluginSearch search(plugin_search_path({}));
-  const auto known = search.list();
+  const auto known = search.known();
   std::vector<std::filesystem::path> files;
   for (const auto& word : arguments.plugins) std::ranges::copy(search.files(word), std::back_inserter(files));
-  if (files.empty()) std::ranges::transform(known, std::back_inserter(files), &PluginInfo::file);
+  if (files.empty()) std::ranges::transform(search.list(), std::back_inserter(files), &PluginInfo::file);
   size_t wrong = 0;
   for (const auto& file : files) {
     const auto found = check_plugin(file, known);
@@ -125,16 +89,6 @@ int plugins(const Arguments& arguments) {
   const PluginHost host(plugin_search_path({}));
   std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), own_plugin_folder())
                                          : plugin_page_text(host.describe(arguments.target, arguments.kind)));
-  return kExitDone;
-}
-
-// `ddprun env`: shows how this process was started and its place in a job.
-int env(const Arguments& arguments) {
-  const auto placement = find_placement(arguments.launch, process_environment());
-  const auto machine = this_machine();
-  const Installation installation{
-      .ddprun = DDPRUN_VERSION, .libtorch = TORCH_VERSION, .gpus = machine.gpus, .cores = machine.cores};
-  std::cout << (arguments.json ? placement_json(placement, installation) : placement_text(placement, installation));
   return kExitDone;
 }
 

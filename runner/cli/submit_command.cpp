@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // `ddprun submit`: submits an experiment as a job of Slurm or Kubernetes.
 #include "base/log.h"
+#include "base/on_demand.h"
 #include "base/program.h"
 #include "base/run_files.h"
 #include "cli/commands.h"
@@ -72,6 +73,8 @@ int submit(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
+  if (arguments.slurm && experiment.resources.gpus > 0)
+    require_parts({kCudaBackend});  // the job's machines may have no compiler
   warn_of_the_other_schedulers_keys(experiment.resources, arguments.slurm);
   if (!arguments.dry_run) require_program(arguments.slurm ? "sbatch" : "kubectl");
   const Submission submission{

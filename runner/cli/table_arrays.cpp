@@ -2,8 +2,8 @@
 #include "cli/table_arrays.h"
 
 #include "base/nearest_path.h"
-#include "cli/arguments.h"
 #include "cli/torch_python.h"
+#include "command_line/arguments.h"
 #include "picture_files.h"
 
 #include <ddprun/error.h>

@@ -7,9 +7,9 @@
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_host.h"
-#include "report/json_lines.h"
-#include "report/lr_suggestion.h"
-#include "report/run_state.h"
+#include "runs/json_lines.h"
+#include "runs/lr_suggestion.h"
+#include "runs/run_state.h"
 
 #include <ddprun/error.h>
 

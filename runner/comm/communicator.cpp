@@ -3,8 +3,8 @@
 
 #include "base/communication_error.h"
 #include "base/current_op.h"
-#include "comm/device_backend.h"
 #include "comm/gpu_connection.h"
+#include "device/device_backend.h"
 
 #include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>

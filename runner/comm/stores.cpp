@@ -107,8 +107,8 @@ auto with_store(const Placement& placement, double timeout_seconds, const Use& u
 
 void publish_server(const Placement& placement, const FoundServer& server) {
   constexpr double kTimeoutSeconds = 60;
-  with_store(placement, kTimeoutSeconds,
-             [&](c10d::Store& store) { store.set(key_of(placement), server.endpoint.text() + " " + server.token); });
+  const auto key = key_of(placement), place = server.endpoint.text() + " " + server.token;
+  with_store(placement, kTimeoutSeconds, [&](c10d::Store& store) { store.set(key, place); });
 }
 
 FoundServer find_server(const Placement& placement, double timeout_seconds) {

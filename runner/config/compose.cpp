@@ -4,7 +4,7 @@
 #include "config/defaults_list.h"
 #include "config/experiment.h"
 #include "config/interpolation.h"
-#include "config/key_path.h"
+#include "config/override.h"
 #include "config/rivals.h"
 #include "config/schema.h"
 #include "config/secrets.h"
@@ -72,6 +72,7 @@ Composition try_compose(const ComposeInput& input, Problems& problems) {
   auto& config = result.config = composer.compose_experiment(*file);
   if (composer.incomplete()) return result;
   fill_in(config, *file);
+  if (input.frozen) result.recorded = config;
   apply_overrides(config, input.overrides, composer, problems);
   if (!input.frozen) result.failed_places = interpolate(config, problems);
   expand_short_forms(config);
@@ -103,13 +104,6 @@ class OverrideApplier {
     if (change.path.size() == 1 && change.value.is_scalar() && choose(change)) return;
     set(change);
     expand_short_forms(config_);
-  }
-
-  // Returns whether the override decides which plugin or file a section is made of.
-  static bool is_choice(const Override& change) {
-    if (change.action == kRemove || change.action == kAdd) return false;
-    const auto& path = change.path;
-    return path.size() == 1 || (path.size() == 2 && path[1] == selector_of(path[0]) && has_short_form(path[0]));
   }
 
  private:
@@ -274,7 +268,7 @@ void apply_overrides(Value& config, const std::vector<std::string>& overrides, D
   OverrideApplier applier(config, composer, problems);
   for (const bool choices : {true, false}) {
     for (const auto& change : changes) {
-      if (OverrideApplier::is_choice(change) == choices) applier.apply(change);
+      if (change.chooses == choices) applier.apply(change);
     }
   }
 }

@@ -59,6 +59,7 @@ Value compose(const ComposeInput& input);
 
 struct Composition {
   Value config;
+  Value recorded;                          // of a frozen one: as its run has it, without the overrides
   bool complete = false;                   // nothing is missing, so a reader's complaints are justified
   std::vector<std::string> failed_places;  // places of values that keep their ${...}, already reported
 };

@@ -10,8 +10,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -54,7 +58,7 @@ enum class OnNonfinite { kStop, kSkip, kRollback };
 enum class MemoryFormat { kAuto, kChannelsFirst, kChannelsLast };
 enum class BroadcastBuffers { kNeeded, kEveryStep };
 enum class GradientCompression { kNone, kFp16, kBf16 };
-// To add a schedule: a value and its word here, its options in schedule_section.cpp, its formula in train/schedule.cpp.
+// To add a schedule: a value and its word here, its options in schedule_section.cpp, its formula in step/schedule.cpp.
 enum class ScheduleKind {
   kConstant,
   kStep,
@@ -151,7 +155,6 @@ struct SamplingConfig {
 struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;         // 0: no limit but max_epochs
-  double max_seconds = 0;        // training time of all attempts together; 0: no limit
   int64_t global_batch = 64;     // samples per optimizer step, all ranks together
   int64_t batch_per_worker = 0;  // samples per worker at the start of the run, instead of global_batch; 0: not set
   int64_t micro_batch = 0;  // most samples of a rank in a micro-batch; 0: its whole share; kAutoMicroBatch: what fits
@@ -159,9 +162,8 @@ struct TrainerConfig {
   RecomputeConfig recompute;
   int64_t eval_batch = 0;  // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
-  int64_t sanity_batches = 1;         // evaluation batches before training, to find mistakes early
-  int64_t log_every = 50;             // steps between training rows
-  double system_metrics_seconds = 5;  // between rows of the split "system"; 0: none
+  int64_t sanity_batches = 1;  // evaluation batches before training, to find mistakes early
+  int64_t log_every = 50;      // steps between training rows
   Limit train_batches, val_batches, test_batches;
   int64_t overfit_batches = 0;  // the same first batches in every epoch; 0: off
   bool fast_dev_run = false;
@@ -189,8 +191,6 @@ struct TrainerConfig {
 
   bool deterministic = false;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;  // a loss or gradients that are NaN or infinite
-  bool verify_shards = false;
-  double peak_tflops = 0;  // of one device, for MFU; 0: by the GPU's name
 
   // Returns the global batch of a run that starts with this many workers (with strategy dp: GPUs).
   int64_t global_batch_of(int64_t workers) const {
@@ -204,27 +204,21 @@ struct TrainerConfig {
   static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
 };
 
-// The weights that training starts from, and which of them it changes.
+// The weights that training starts from, and how fast their layers learn.
 struct PretrainedConfig {
   struct Rename {
     std::string pattern, replacement;  // a regular expression, and what takes the place of what it matches
-  };
-  struct Unfreeze {
-    Interval after;  // epochs or steps of the run
-    NamePatterns parameters;
   };
 
   std::string file;        // .safetensors, the index of several, a checkpoint or a run; empty: drawn from the seed
   std::string file_place;  // "mnist.yaml:7:12: pretrained.file: "
   std::vector<Rename> rename;
   std::string rename_place;
-  NamePatterns skip;    // new
-  NamePatterns freeze;  // not trained
-  std::vector<Unfreeze> unfreeze;
+  NamePatterns skip;       // new
   double layer_decay = 1;  // the lr of a layer is that of the one after it times this
 };
 
-// How the learning rate changes; runner/train/schedule.h defines each schedule.
+// How the learning rate changes; runner/step/schedule.h defines each schedule.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kConstant;
   bool per_epoch = false;                   // changes at the end of epochs, not at every step
@@ -275,32 +269,9 @@ struct PredictionsConfig {
   int64_t images_per_batch = 10;
 };
 
-// Histograms of weights and gradients; none without an interval.
-struct HistogramsConfig {
-  Interval every;
-  int64_t bins = 64;
-};
-
 // A range of steps, counted from 1, both ends included.
 struct StepRange {
   int64_t first = 0, last = 0;
-};
-
-// A trace of some steps for chrome://tracing or Perfetto, <run>/profile/rank_<rank>.json; no steps: none.
-struct ProfileConfig {
-  StepRange steps;
-  int64_t ranks = 8;  // number of ranks that write one, from rank 0 on
-  bool shapes = false, memory = false;
-};
-
-// Which steps are recorded operator by operator (replay/step_record.h); none: no steps.
-struct RecordConfig {
-  struct Operator {
-    int64_t rank = -1, part = 0, number = -1;  // as the record has them; number -1: none
-  };
-  StepRange steps;
-  std::vector<int64_t> without = {};  // samples that the last of them does without
-  Operator kept = {};                 // whose results in the last of them are kept
 };
 
 struct LaunchConfig {
@@ -344,6 +315,26 @@ struct ResourcesConfig {
   int64_t user = 0;                // Kubernetes: user ID of the pods; 0: the image's own
 };
 
+// What features of trainings read of the experiment (feature_section.h), a struct of each.
+class FeatureConfigs {
+ public:
+  // Returns what a feature has read; its defaults where the experiment does not have the section.
+  template <class Config>
+  const Config& of() const {
+    static const Config none;
+    const auto found = configs_.find(typeid(Config));
+    return found == configs_.end() ? none : *static_cast<const Config*>(found->second.get());
+  }
+
+  template <class Config>
+  void set(Config config) {
+    configs_[typeid(Config)] = std::make_shared<const Config>(std::move(config));
+  }
+
+ private:
+  std::map<std::type_index, std::shared_ptr<const void>> configs_;
+};
+
 inline constexpr std::array kDefaultLoggers{"console", "csv", "jsonl"};
 
 struct Experiment {
@@ -359,13 +350,11 @@ struct Experiment {
   std::optional<EarlyStoppingConfig> early_stopping;
   CheckpointConfig checkpoint;
   PredictionsConfig predictions;
-  HistogramsConfig histograms;
-  ProfileConfig profile;
-  RecordConfig record;
   LaunchConfig launch;
   ResourcesConfig resources;
   std::filesystem::path run_dir;  // run.dir; empty: outputs/<name>/<time>
   std::vector<std::filesystem::path> plugin_path;
+  FeatureConfigs features;
   Value config;  // the whole composed tree, to be frozen
 
   // Returns whether the run only looks for a learning rate: it ends when the loss diverges, evaluates nothing and saves

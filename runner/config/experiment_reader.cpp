@@ -2,6 +2,9 @@
 #include "config/experiment_reader.h"
 
 #include "config/defaults_list.h"
+#include "config/feature_section.h"
+#include "config/key_path.h"
+#include "config/plugin_choices.h"
 #include "config/sections.h"
 #include "config/yaml_reader.h"
 
@@ -13,10 +16,10 @@ namespace ddprun {
 namespace {
 
 template <class Read>
-auto read_section(const Value& values, const char* path, Read read, Problems& problems) {
+auto read_keys(const Value& values, const char* path, Read read, Problems& problems) {
   Options options(values, path);
   auto result = read(options);
-  std::ranges::copy(options.problems(), std::back_inserter(problems));
+  std::ranges::move(options.problems(), std::back_inserter(problems));
   return result;
 }
 
@@ -52,37 +55,31 @@ Resident read_resident(Options& options) {
                 "from host memory; off: by the dataset's own get() and augment()");
 }
 
-// One section: it is declared here, and its struct in experiment.h.
+// One section: it is declared here, and its struct in experiment.h; what features add to it, in their folders.
 struct Section {
   const char* name;
   const char* help;
-  std::vector<OptionDeclaration> (*keys)();
-  void (*read)(const Section& section, const Value& values, Experiment& experiment, Problems& problems);
-  bool optional = false;  // its struct stays as it is where the section is absent
+  void (*read)(Options& options, Experiment& experiment);  // null: it has no keys but a feature's
+  bool optional = false;                                   // its struct stays as it is where the section is absent
+  std::vector<OptionDeclaration> (*keys)() = nullptr;      // null: those that are declared where it is empty
 };
 
 template <auto Member, auto Read>
-void read_member(const Section& section, const Value& values, Experiment& experiment, Problems& problems) {
-  experiment.*Member = read_section(values, section.name, Read, problems);
+void read_member(Options& options, Experiment& experiment) {
+  experiment.*Member = Read(options);
 }
 
 template <auto Member, auto Read>
 constexpr Section section(const char* name, const char* help) {
-  return {name, help, declared_by<Read>, read_member<Member, Read>};
+  return {name, help, read_member<Member, Read>};
 }
 
 template <auto Member, auto Read>
 constexpr Section optional_section(const char* name, const char* help) {
-  return {name, help, declared_by<Read>, read_member<Member, Read>, true};
+  return {name, help, read_member<Member, Read>, true};
 }
 
-// Reads it without `target: null`, with which an experiment removes the target of the one that it builds on.
-void read_stopping(const Section& section, const Value& values, Experiment& experiment, Problems& problems) {
-  auto stopping = values;
-  const auto* target = stopping.find("target");
-  if (target && target->is_null()) stopping.erase("target");
-  experiment.early_stopping = read_section(stopping, section.name, read_early_stopping, problems);
-}
+constexpr auto kOfFeatures = "";  // stands where the sections of features come
 
 using E = Experiment;
 constexpr std::array kSections = {
@@ -90,30 +87,61 @@ constexpr std::array kSections = {
     section<&E::pretrained, read_pretrained>(
         "pretrained", "weights to start from, {file: FILE, skip: [fc.*]}, and which of them to train"),
     Section{"schedule", "how the learning rate changes, {name: cosine, warmup: 5ep}; constant by default",
-            schedule_keys, read_member<&E::schedule, read_schedule>},
-    Section{"early_stopping", "when to stop before the end; never if absent", declared_by<read_early_stopping>,
-            read_stopping, /*optional=*/true},
+            read_member<&E::schedule, read_schedule>, /*optional=*/false, schedule_keys},
+    optional_section<&E::early_stopping, read_early_stopping>("early_stopping",
+                                                              "when to stop before the end; never if absent"),
     section<&E::checkpoint, read_checkpoint>("checkpoint", "what is saved when, and resumed"),
     optional_section<&E::predictions, read_predictions>(
         "predictions", "which predictions of each evaluation the loggers get; none if absent"),
-    optional_section<&E::histograms, read_histograms>(
-        "histograms", "distributions of weights and gradients for the loggers; none if absent"),
-    optional_section<&E::profile, read_profile>(
-        "profile", "which steps are traced for chrome://tracing or Perfetto, {steps: 10..20}; none if absent"),
-    optional_section<&E::record, read_record>(
-        "record",
-        "which steps are recorded operator by operator, {steps: 10..20}, as `ddprun replay` does; none if absent"),
+    Section{kOfFeatures},
     section<&E::launch, read_launch>("launch", "the workers of this machine"),
     section<&E::resources, read_resources>("resources", "what `ddprun submit` asks Slurm or Kubernetes for"),
     section<&E::run_dir, read_run_dir>("run", "where the results go"),
 };
 
+std::vector<Section> all_sections() {
+  std::vector<Section> sections;
+  for (const auto& section : kSections) {
+    if (section.name != kOfFeatures) {
+      sections.push_back(section);
+      continue;
+    }
+    for (const auto& own : feature_sections())
+      if (own.help) sections.push_back({own.name, own.help, nullptr, /*optional=*/true});
+  }
+  return sections;
+}
+
+// Declares keys of features that this build does not have: check_features() refuses them.
+void declare_absent(std::string_view section, Options& options) {
+  for (const auto& [key, value, feature] : absent_features()) {
+    const auto dot = key.find('.');  // nowhere: a key of the root
+    if (section == (dot == key.npos ? "" : key.substr(0, dot)))
+      options.subtree(key.substr(dot + 1), "of a feature that this build does not have");
+  }
+}
+
+// Reads the keys of the core, then what features have in the section.
+void read_section(const Section& section, Options& options, Experiment& experiment) {
+  if (section.read) section.read(options, experiment);
+  for (const auto& own : feature_sections())
+    if (std::string_view(section.name) == own.name) own.read(options, experiment);
+  declare_absent(section.name, options);
+}
+
+std::vector<OptionDeclaration> keys_of(const Section& section) {
+  if (section.keys) return section.keys();
+  Options options(Value(), "");
+  Experiment unused;
+  read_section(section, options, unused);
+  return options.declared();
+}
+
 // The keys of the root. Sections are read as trees here.
 struct Root {
   std::string name;
   int64_t seed = 0;
-  Value model, dataset, optimizer, objective, loggers, callbacks;
-  std::array<Value, kSections.size()> sections;
+  std::vector<Value> sections;  // as all_sections() has them
   std::vector<std::string> plugin_path;
 };
 
@@ -121,15 +149,14 @@ Root read_root(Options& options) {
   Root root;
   root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
   root.seed = options.get<int64_t>("seed", 0, "seed of all random number generators", {.min = 0});
-  root.model = options.subtree("model", "the plugin that makes the network, with its options");
-  root.dataset = options.subtree("dataset", "the plugin that provides the data, with its options");
-  root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
-  root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
-  root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
-  root.callbacks =
-      options.subtree("callbacks", "plugins of your own that act on the training: [my_average]; none if absent");
-  for (size_t i = 0; i < kSections.size(); ++i)
-    root.sections[i] = options.subtree(kSections[i].name, kSections[i].help);
+  options.subtree("model", "the plugin that makes the network, with its options");
+  options.subtree("dataset", "the plugin that provides the data, with its options");
+  options.subtree("optimizer", "the plugin that updates the weights, with its options");
+  options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
+  options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
+  options.subtree("callbacks", "plugins of your own that act on the training: [my_average]; none if absent");
+  for (const auto& section : all_sections()) root.sections.push_back(options.subtree(section.name, section.help));
+  declare_absent("", options);
   root.plugin_path =
       options.get<std::vector<std::string>>("plugin_path", {}, "folders searched for plugins before all others");
   if (options.has("defaults"))
@@ -138,101 +165,14 @@ Root read_root(Options& options) {
   return root;
 }
 
-// Returns whether a section is missing because its key is misspelt, `optimiser`, which is already reported.
-bool is_misspelt(const Value& config, const std::string& key) {
-  return std::ranges::any_of(config.entries(),
-                             [&](const Value::Entry& entry) { return nearest_name(entry.key, {key}) == key; });
-}
-
-PluginChoice read_choice(const Value& section, const std::string& path, const Origin& place, Problems& problems) {
-  PluginChoice choice{.options = section, .path = path};
-  if (!section.is_map()) {
-    const auto found =
-        section.is_null() ? "missing; write " : "expected a plugin, found " + describe(section) + "; write ";
-    problems.push_back(
-        problem_line(section.is_null() ? place : section.origin(), path, found + path + ": {plugin: NAME}"));
-    return choice;
-  }
-  const auto* plugin = section.find("plugin");
-  if (!plugin || !plugin->is_scalar() || plugin->text().empty()) {
-    const auto found = plugin ? "expected a name or the path of a .so, found " + describe(*plugin)
-                              : "missing; write the plugin's name";
-    problems.push_back(problem_line(plugin ? plugin->origin() : section.origin(), path + ".plugin", found));
-    return choice;
-  }
-  choice.plugin = plugin->text();
-  choice.origin = plugin->origin();
-  choice.options.erase("plugin");
-  return choice;
-}
-
 // Takes the one key of the dataset that is the runner's; the others are the plugin's.
 Resident take_resident(PluginChoice& dataset, Problems& problems) {
   auto values = Value::map(dataset.options.origin());
   const auto* written = dataset.options.is_map() ? dataset.options.find("resident") : nullptr;
   if (written) values.set("resident", *written);
-  const auto resident = read_section(values, "dataset", read_resident, problems);
+  const auto resident = read_keys(values, "dataset", read_resident, problems);
   if (written) dataset.options.erase("resident");
   return resident;
-}
-
-std::string entry_path(const std::string& key, size_t i) { return key + "[" + std::to_string(i) + "]"; }
-
-// Reads a list of plugins; `example` is one for the error.
-std::vector<PluginChoice> read_choices(const Value& list, const std::string& key, const std::string& example,
-                                       Problems& problems) {
-  std::vector<PluginChoice> choices;
-  if (!list.is_list()) {
-    problems.push_back(problem_line(
-        list.origin(), key, "expected a list such as " + example + ", found " + describe(list) + "; [] for none"));
-  }
-  for (size_t i = 0; i < list.items().size(); ++i)
-    choices.push_back(read_choice(list.items()[i], entry_path(key, i), list.items()[i].origin(), problems));
-  return choices;
-}
-
-// Two loggers that are alike would write the same files, each row twice.
-void refuse_one_twice(const std::vector<PluginChoice>& loggers, Problems& problems) {
-  for (size_t second = 1; second < loggers.size(); ++second) {
-    const auto& logger = loggers[second];
-    const auto is_same = [&](const PluginChoice& other) {
-      return !other.plugin.empty() && other.plugin == logger.plugin &&
-             to_yaml(other.options, false) == to_yaml(logger.options, false);
-    };
-    const auto end = loggers.begin() + static_cast<std::ptrdiff_t>(second);
-    const auto first = std::find_if(loggers.begin(), end, is_same);
-    if (first != end)
-      problems.push_back(
-          problem_line(logger.origin, logger.path,
-                       logger.plugin + " is " + first->path + " already, with the same options; remove one"));
-  }
-}
-
-std::vector<PluginChoice> default_loggers() {
-  std::vector<PluginChoice> choices;
-  for (const auto* name : kDefaultLoggers)
-    choices.push_back({.plugin = name, .options = Value::map(), .path = entry_path("loggers", choices.size())});
-  return choices;
-}
-
-void read_objective(const Value& objective, Experiment& experiment, Problems& problems) {
-  experiment.objective.options = Value::map(objective.origin());
-  if (objective.is_null()) return;
-  if (!objective.is_map()) {
-    problems.push_back(
-        problem_line(objective.origin(), "objective", "expected {name: cross_entropy}, found " + describe(objective)));
-    return;
-  }
-  experiment.objective.options = objective;
-  const auto* name = objective.find("name");
-  if (!name) return;
-  if (!name->is_scalar() || name->text().empty()) {
-    problems.push_back(problem_line(name->origin(), "objective.name", "expected a name, found " + describe(*name)));
-    return;
-  }
-  experiment.objective.plugin = name->text();
-  experiment.objective.origin = name->origin();
-  experiment.objective.options.erase("name");
 }
 
 // Returns whether the name can be a folder's, which it becomes.
@@ -253,7 +193,7 @@ void check_nodes(const Experiment& experiment, Problems& problems) {
   const auto& launch = experiment.launch;
   const bool said = asked > 0 && launch.max_nodes > 1;
   if (!said || (launch.min_nodes <= asked && asked <= launch.max_nodes)) return;
-  problems.push_back(problem_line(experiment.config.find("resources")->find("nodes")->origin(), "resources.nodes",
+  problems.push_back(problem_line(place_at(experiment.config, {"resources", "nodes"}), "resources.nodes",
                                   std::to_string(asked) + ", but launch.nodes says " +
                                       std::to_string(launch.max_nodes) + "; leave one of them out"));
 }
@@ -274,7 +214,7 @@ void check_shards(const Experiment& experiment, Problems& problems) {
   if (shards == 0 || workers <= shards) return;
   const auto on_nodes =
       nodes > 1 ? " on up to " + std::to_string(nodes) + " nodes (launch.workers, launch.nodes)" : " (launch.workers)";
-  problems.push_back(problem_line(experiment.config.find("trainer")->find("shards")->origin(), "trainer.shards",
+  problems.push_back(problem_line(place_at(experiment.config, {"trainer", "shards"}), "trainer.shards",
                                   std::to_string(shards) + " shards cannot be shared by " + std::to_string(workers) +
                                       " workers" + on_nodes + ": each needs one"));
 }
@@ -288,8 +228,26 @@ void check_mixing(const Experiment& experiment, Problems& problems) {
     return;
   const std::string name = trainer.mixup > 0 ? "mixup" : "cutmix";
   problems.push_back(
-      problem_line(experiment.config.find("trainer")->find(name)->origin(), "trainer." + name,
+      problem_line(place_at(experiment.config, {"trainer", name}), "trainer." + name,
                    "mixes the classes of samples, which objective " + loss + " cannot take; choose cross_entropy"));
+}
+
+// Returns whether the value switches off what its key is about.
+bool is_off(const Value& value) {
+  constexpr std::array kOff{"false", "off", "0", "none", "[]"};
+  if (!value.is_scalar()) return value.is_null() || (value.is_list() && value.items().empty());
+  return std::ranges::find(kOff, value.text()) != kOff.end();
+}
+
+// Checks that each key that asks for a feature finds it in this build.
+void check_features(const Experiment& experiment, Problems& problems) {
+  for (const auto& [key, value, feature] : absent_features()) {
+    const auto* written = find_at(experiment.config, *parse_key_path(key));
+    if (!written || is_off(*written)) continue;
+    if (!value.empty() && !(written->is_scalar() && written->text() == value)) continue;
+    problems.push_back(problem_line(written->origin(), std::string(key),
+                                    absence_text(feature) + "; remove the key, or build it with that feature"));
+  }
 }
 
 // Checks what no section can see alone.
@@ -298,20 +256,18 @@ void cross_check(const Experiment& experiment, Problems& problems) {
   check_batches(experiment, problems);
   check_shards(experiment, problems);
   check_mixing(experiment, problems);
-  const auto* name = experiment.config.find("name");
+  check_features(experiment, problems);
   if (!is_folder_name(experiment.name)) {
     problems.push_back(
-        problem_line(name ? name->origin() : Origin(), "name",
+        problem_line(place_at(experiment.config, {"name"}), "name",
                      "expected the name of a folder, up to 128 bytes without / and no leading dot, found \"" +
                          experiment.name + "\""));
   }
   const auto workers = experiment.launch.workers, batch = experiment.trainer.global_batch;
   if (experiment.trainer.has_a_sample_for_each(workers)) return;
-  const auto* trainer = experiment.config.find("trainer");
-  const auto* written = trainer ? trainer->find("global_batch") : nullptr;
-  const auto* launch = experiment.config.find("launch");
-  const auto origin = written ? written->origin() : launch->find("workers")->origin();
-  problems.push_back(problem_line(origin, "trainer.global_batch",
+  const auto* written = find_at(experiment.config, {"trainer", "global_batch"});
+  const auto place = written ? written->origin() : place_at(experiment.config, {"launch", "workers"});
+  problems.push_back(problem_line(place, "trainer.global_batch",
                                   std::to_string(batch) + " samples cannot be shared by " + std::to_string(workers) +
                                       " workers (launch.workers): each needs one"));
 }
@@ -326,27 +282,18 @@ std::string type_of_root_key(const std::string& key) {
 
 Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   Experiment experiment;
-  auto root = read_section(config, "", read_root, problems);
-  const auto place = config.origin();
+  auto root = read_keys(config, "", read_root, problems);
   experiment.name = root.name;
   experiment.seed = static_cast<uint64_t>(root.seed);
-  const auto choice = [&](const Value& section, const char* key) {
-    const bool is_told = section.is_null() && is_misspelt(config, key);
-    return is_told ? PluginChoice{.path = key} : read_choice(section, key, place, problems);
-  };
-  experiment.model = choice(root.model, "model");
-  experiment.dataset = choice(root.dataset, "dataset");
+  read_plugins(config, experiment, problems);
   experiment.resident = take_resident(experiment.dataset, problems);
-  experiment.optimizer = choice(root.optimizer, "optimizer");
-  experiment.loggers =
-      config.find("loggers") ? read_choices(root.loggers, "loggers", "[console, csv]", problems) : default_loggers();
-  refuse_one_twice(experiment.loggers, problems);
-  if (!root.callbacks.is_null())
-    experiment.callbacks = read_choices(root.callbacks, "callbacks", "[my_average]", problems);
-  read_objective(root.objective, experiment, problems);
-  for (size_t i = 0; i < kSections.size(); ++i) {
+  const auto sections = all_sections();
+  for (size_t i = 0; i < sections.size(); ++i) {
     const auto& values = root.sections[i];
-    if (!kSections[i].optional || !values.is_null()) kSections[i].read(kSections[i], values, experiment, problems);
+    if (sections[i].optional && values.is_null()) continue;
+    Options options(values, sections[i].name);
+    read_section(sections[i], options, experiment);
+    std::ranges::move(options.problems(), std::back_inserter(problems));
   }
   experiment.plugin_path.assign(root.plugin_path.begin(), root.plugin_path.end());
   experiment.config = std::move(config);
@@ -355,7 +302,17 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   return experiment;
 }
 
-Experiment load_experiment(const ComposeInput& input, Problems& problems) {
+std::vector<std::string> ignored_by_run(const std::filesystem::path& run, const Value& recorded, const Experiment& now,
+                                        const std::set<FixedKey::By>& by) {
+  Problems of_another_version;
+  auto then = read_experiment(recorded, of_another_version);
+  if (now.checkpoint.resume == Resume::kAuto) then.checkpoint.resume = Resume::kAuto;
+  std::error_code error;
+  if (std::filesystem::equivalent(now.run_dir, run, error)) then.run_dir = now.run_dir;
+  return ignored_changes(then, now, by);
+}
+
+Experiment load_experiment(const ComposeInput& input, Problems& problems, const std::set<FixedKey::By>& fixed) {
   auto composed = try_compose(input, problems);
   if (!composed.complete) throw_problems(problems);
   Problems found;
@@ -364,6 +321,9 @@ Experiment load_experiment(const ComposeInput& input, Problems& problems) {
     const auto is_reported = [&](const std::string& place) { return problem.starts_with(place + ": "); };
     if (std::ranges::none_of(composed.failed_places, is_reported)) problems.push_back(std::move(problem));
   }
+  if (problems.empty() && !fixed.empty())
+    std::ranges::move(ignored_by_run(input.experiment.parent_path(), composed.recorded, experiment, fixed),
+                      std::back_inserter(problems));
   return experiment;
 }
 
@@ -379,7 +339,7 @@ std::vector<SectionHelp> experiment_keys() {
       {"", "the experiment", declared_by<read_root>()},
       {"dataset", "options besides the plugin's own", declared_by<read_resident>()},
   };
-  for (const auto& section : kSections) sections.push_back({section.name, section.help, section.keys()});
+  for (const auto& section : all_sections()) sections.push_back({section.name, section.help, keys_of(section)});
   for (auto& key : sections.front().keys) {
     if (key.type == "map") key.type = type_of_root_key(key.name);
   }

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "config/idle_settings.h"
 
+#include "config/feature_section.h"
 #include "config/key_path.h"
 #include "config/monitors.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace ddprun {
 namespace {
 
 bool is_overfitting(const Experiment& e) { return e.trainer.overfit_batches > 0; }
 
-struct Idle {
-  const char* key;
-  bool (*is_idle)(const Experiment& experiment);
-  const char* why;
-};
-
-constexpr auto kIdle = std::to_array<Idle>({
+constexpr auto kIdle = std::to_array<IdleKey>({
     {"trainer.loss_scale", [](const Experiment& e) { return e.trainer.precision != PrecisionMode::kFp16; },
      "only precision fp16 scales the loss"},
     {"trainer.limit_train_batches", is_overfitting, "overfit_batches limits the epochs"},
@@ -34,15 +31,8 @@ constexpr auto kIdle = std::to_array<Idle>({
     {"early_stopping.min_delta",
      [](const Experiment& e) { return e.early_stopping && e.early_stopping->patience == 0; },
      "with patience 0 only the target ends the run"},
-    {"histograms.bins", [](const Experiment& e) { return e.histograms.every.none(); }, "histograms.every is never"},
     {"predictions.log_images_per_batch", [](const Experiment& e) { return e.predictions.batches == 0; },
      "num_batches_to_log is 0"},
-    {"profile.steps",
-     [](const Experiment& e) { return e.trainer.max_steps > 0 && e.profile.steps.first > e.trainer.max_steps; },
-     "the run ends before them (trainer.max_steps)"},
-    {"record.steps",
-     [](const Experiment& e) { return e.trainer.max_steps > 0 && e.record.steps.first > e.trainer.max_steps; },
-     "the run ends before them (trainer.max_steps)"},
     {"launch.restart_seconds", [](const Experiment& e) { return e.launch.max_restarts == 0; },
      "nothing restarts with max_restarts 0"},
 });
@@ -65,7 +55,9 @@ std::vector<std::string> lines(const Experiment& experiment, const std::string& 
 
 std::vector<std::string> idle_settings(const Experiment& experiment) {
   std::vector<std::string> found;
-  for (const auto& [key, is_idle, why] : kIdle) {
+  std::vector<IdleKey> keys(kIdle.begin(), kIdle.end());
+  for (const auto& section : feature_sections()) std::ranges::copy(section.idle, std::back_inserter(keys));
+  for (const auto& [key, is_idle, why] : keys) {
     const auto* written = find_at(experiment.config, *parse_key_path(key));
     if (written && !written->is_null() && is_idle(experiment))
       found.push_back(problem_line(written->origin(), key, std::string("has no effect: ") + why));

@@ -184,8 +184,8 @@ class Interpolator {
 
   std::string unknown(const std::string& reference) const {
     if (failed_.size() > kMaxSuggestions) return "${" + reference + "}: no such key";
-    auto known = all_paths(root_);
-    std::ranges::copy(schema_.paths(), std::back_inserter(known));
+    auto known = schema_.paths();
+    for (const auto& [path, value] : all_values(root_)) known.push_back(path);
     std::erase_if(known, [&](const std::string& path) { return is_being_resolved(path); });  // would be cycles
     const auto near = nearest_name(reference, known);
     return "${" + reference + "}: no such key" + (near.empty() ? "" : "; did you mean ${" + near + "}?");

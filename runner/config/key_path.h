@@ -2,8 +2,6 @@
 // The path of a value in the tree: "trainer.max_epochs", "loggers[1].plugin" (the same as "loggers.1.plugin").
 #pragma once
 
-#include "config/yaml_reader.h"
-
 #include <ddprun/value.h>
 
 #include <optional>
@@ -33,19 +31,16 @@ Value* child(Value& parent, std::string_view key);
 Value* find_at(Value& root, const KeyPath& path);
 const Value* find_at(const Value& root, const KeyPath& path);
 
-// Returns the paths of all values below this one, including lists and maps.
-std::vector<std::string> all_paths(const Value& root);
+// Returns the value's place, or that of the section it is missing in.
+Origin place_at(const Value& root, KeyPath path);
 
-// One override as written: "+trainer.max_steps=3" is the action kAdd, a path and a value.
-struct Override {
-  enum class Action { kSet, kAdd, kForce, kRemove };
-  Action action = Action::kSet;
-  KeyPath path;
-  Value value;    // null for kRemove
-  Origin origin;  // "command line: +trainer.max_steps=3"
+// A value and its path; a key may have dots of its own, which are not told from those between keys.
+struct PlacedValue {
+  std::string path;
+  const Value& value;
 };
 
-// Returns nothing, and notes a line in `problems`, if the text is not an override.
-std::optional<Override> parse_override(const std::string& text, Problems& problems);
+// Returns all values below this one, including lists and maps.
+std::vector<PlacedValue> all_values(const Value& root);
 
 }  // namespace ddprun

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "config/monitors.h"
 
+#include "config/key_path.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -15,23 +17,17 @@ bool is_known(const std::string& metric, const std::vector<std::string>& known) 
   });
 }
 
-const Value* written_monitor(const Experiment& experiment, const std::string& section) {
-  const auto* values = experiment.config.find(section);
-  return values ? values->find("monitor") : nullptr;
-}
-
 }  // namespace
 
 bool is_chosen(const Experiment& experiment, const std::string& section) {
-  return written_monitor(experiment, section) != nullptr;
+  return find_at(experiment.config, {section, "monitor"}) != nullptr;
 }
 
 std::vector<Monitor> monitors_of(const Experiment& experiment) {
   std::vector<Monitor> monitors;
   const auto add = [&](const std::string& section, const std::string& metric, bool by_default) {
-    const auto* written = written_monitor(experiment, section);
-    const auto* place = written ? written : experiment.config.find(section);
-    if (written || by_default) monitors.push_back({section + ".monitor", metric, place ? place->origin() : Origin()});
+    if (by_default || is_chosen(experiment, section))
+      monitors.push_back({section + ".monitor", metric, place_at(experiment.config, {section, "monitor"})});
   };
   add("checkpoint", experiment.checkpoint.monitor, false);
   if (experiment.early_stopping) add("early_stopping", experiment.early_stopping->monitor, true);

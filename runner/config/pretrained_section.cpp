@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "config/interval.h"
 #include "config/sections.h"
 
 #include <algorithm>
-#include <optional>
 #include <regex>
 #include <string>
 
 namespace ddprun {
 namespace {
 
-constexpr auto kPatternsType = "string | list of string";
-
 std::string place_of(const Value& value, const Options& options, const std::string& name) {
   const auto origin = value.origin().text();
   return (origin.empty() ? "" : origin + ": ") + options.path() + "." + name + ": ";
-}
-
-// Returns the patterns in `value`, of the option of this name.
-NamePatterns patterns_in(const Value& value, Options& options, const std::string& name) {
-  NamePatterns patterns{.place = place_of(value, options, name)};
-  const auto is_text = [](const Value& one) { return one.is_scalar() && !one.text().empty(); };
-  if (is_text(value)) {
-    patterns.patterns = {value.text()};
-  } else if (value.is_list() && std::ranges::all_of(value.items(), is_text)) {
-    for (const auto& item : value.items()) patterns.patterns.push_back(item.text());
-  } else {
-    options.reject(name, "expected a pattern such as \"layer1.*\", or a list of patterns, found " + describe(value));
-  }
-  return patterns;
 }
 
 void read_rename(Options& options, PretrainedConfig& pretrained) {
@@ -55,31 +37,20 @@ void read_rename(Options& options, PretrainedConfig& pretrained) {
   }
 }
 
-// Returns the epochs or steps after which parameters are unfrozen: 5ep, 300st, or 5 for epochs.
-std::optional<Interval> parse_unfreezing(const std::string& text) {
-  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-  const auto interval = parse_interval(is_number ? text + "ep" : text);
-  return interval && interval->seconds == 0 ? interval : std::nullopt;
-}
-
-void read_unfreeze(Options& options, PretrainedConfig& pretrained) {
-  const auto value = options.subtree(
-      "unfreeze", "which frozen parameters train after so many epochs or steps: {5ep: \"layer2.*\", 800st: \"*\"}",
-      "map of string | list of string");
-  if (!options.has("unfreeze")) return;
-  if (!value.is_map()) return options.reject("unfreeze", "expected {5ep: \"layer2.*\"}, found " + describe(value));
-  for (const auto& entry : value.entries()) {
-    const auto after = parse_unfreezing(entry.key);
-    if (!after)
-      options.reject("unfreeze", "expected epochs or steps such as 5ep or 800st, found \"" + entry.key + "\"");
-    auto patterns = patterns_in(entry.value, options, "unfreeze");
-    if (after) pretrained.unfreeze.push_back({*after, std::move(patterns)});
-  }
-  if (pretrained.freeze.patterns.empty())
-    options.reject("unfreeze", "nothing is frozen: pretrained.freeze says what is, such as freeze: [\"layer1.*\"]");
-}
-
 }  // namespace
+
+NamePatterns patterns_in(const Value& value, Options& options, const std::string& name) {
+  NamePatterns patterns{.place = place_of(value, options, name)};
+  const auto is_text = [](const Value& one) { return one.is_scalar() && !one.text().empty(); };
+  if (is_text(value)) {
+    patterns.patterns = {value.text()};
+  } else if (value.is_list() && std::ranges::all_of(value.items(), is_text)) {
+    for (const auto& item : value.items()) patterns.patterns.push_back(item.text());
+  } else {
+    options.reject(name, "expected a pattern such as \"layer1.*\", or a list of patterns, found " + describe(value));
+  }
+  return patterns;
+}
 
 NamePatterns read_patterns(Options& options, const std::string& name, std::string_view help, std::string_view type) {
   const auto value = options.subtree(name, help, type);
@@ -105,8 +76,6 @@ PretrainedConfig read_pretrained(Options& options) {
     if (pretrained.file.empty() && options.has(name))
       options.reject(name, "concerns the weights of pretrained.file, which is not set");
   }
-  pretrained.freeze = read_patterns(options, "freeze", "parameters that are not trained: [\"conv1.*\", \"layer1.*\"]");
-  read_unfreeze(options, pretrained);
   pretrained.layer_decay = options.get<double>("layer_decay", pretrained.layer_decay,
                                                "the lr of each layer is that of the one after it times this", {0, 1});
   return pretrained;

@@ -107,29 +107,21 @@ constexpr auto kFixed = std::to_array<FixedKey>({
     {"schedule.mode", kCheckpoint, plateau_mode, kFollowed},
 });
 
-// Returns the value's place, or that of the section it is missing in.
-Origin place_of(const Value& config, KeyPath path) {
-  for (; !path.empty(); path.pop_back()) {
-    if (const auto* value = find_at(config, path)) return value->origin();
-  }
-  return {};
-}
-
 }  // namespace
 
 std::span<const FixedKey> fixed_keys() { return kFixed; }
 
 std::vector<std::string> ignored_changes(const Experiment& recorded, const Experiment& now,
-                                         const std::vector<FixedKey::By>& by) {
+                                         const std::set<FixedKey::By>& by) {
   std::vector<std::string> lines;
   for (const auto& key : kFixed) {
     const auto before = key.value(recorded), after = key.value(now);
     const bool differs = before && after && *before != *after;
-    if (!differs || std::ranges::find(by, key.by) == by.end()) continue;
+    if (!differs || !by.contains(key.by)) continue;
     const auto path = *parse_key_path(key.key);
     if (path.back() == "mode" && !find_at(now.config, path)) continue;  // by default it follows from the monitor
-    lines.push_back(problem_line(place_of(now.config, path), key.key,
-                                 std::string("a resumed run cannot change it: ") + key.instead));
+    const auto place = place_at(now.config, path);
+    lines.push_back(problem_line(place, key.key, std::string("a resumed run cannot change it: ") + key.instead));
   }
   return lines;
 }

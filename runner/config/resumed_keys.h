@@ -7,6 +7,7 @@
 #include "config/experiment.h"
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +29,7 @@ std::span<const FixedKey> fixed_keys();
 // Returns a line for each fixed key whose value is not the recorded one, with its place in the experiment. Only what is
 // fixed by one of `by` counts.
 std::vector<std::string> ignored_changes(const Experiment& recorded, const Experiment& now,
-                                         const std::vector<FixedKey::By>& by);
+                                         const std::set<FixedKey::By>& by);
 
 // Returns the keys that only training reads, of sections that both may have, whose values are not the recorded ones: a
 // run that has done all of its steps could only ignore them.

@@ -27,7 +27,7 @@ bool Schema::allows(const KeyPath& path) const {
   if (path.size() == 1 || is_open(path[0])) return true;
   const auto* in = section(path[0]);
   const auto* declaration = in ? key(*in, path[1]) : nullptr;
-  return declaration && (path.size() == 2 || (path.size() == 3 && declaration->type.starts_with("map of ")));
+  return declaration && (path.size() == 2 || (path.size() == 3 && declaration->type.starts_with("map")));
 }
 
 namespace {

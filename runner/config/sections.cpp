@@ -50,17 +50,17 @@ EarlyStoppingConfig read_early_stopping(Options& options) {
   EarlyStoppingConfig stopping;
   stopping.monitor = read_monitor(options, stopping.monitor, "the metric to watch");
   stopping.maximize = read_maximize(options, stopping.monitor);
-  const bool has_target = options.has("target"), has_patience = options.has("patience");
   stopping.patience = options.get<int64_t>(
       "patience", stopping.patience,
       "stop after this many evaluations without an improvement; 0: never, for runs with only a target", {0, kMost});
   stopping.min_delta = options.get<double>("min_delta", stopping.min_delta,
                                            "smaller changes do not count as improvement", {0, kLargest});
-  const auto target = options.get<double>("target", std::nan(""), "stop when the metric is this good; none by default");
+  constexpr auto kTarget = "stop when the metric is this good; none by default";
+  const bool has_target = !options.subtree("target", kTarget, "float").is_null();  // null: not that of its base
+  if (has_target) stopping.target = options.get<double>("target", std::nan(""), kTarget);
   stopping.hold =
       options.get<int64_t>("hold", stopping.hold, "consecutive evaluations that must reach the target", {1, kMost});
-  if (has_target) stopping.target = target;
-  if (has_target && !has_patience) stopping.patience = 0;
+  if (has_target && !options.has("patience")) stopping.patience = 0;
   if (!has_target && stopping.patience == 0)
     options.reject("patience", "is 0 and there is no target, so nothing would stop the run early; remove the section");
   return stopping;
@@ -183,16 +183,6 @@ PredictionsConfig read_predictions(Options& options) {
   return predictions;
 }
 
-HistogramsConfig read_histograms(Options& options) {
-  HistogramsConfig histograms;
-  histograms.every = read_interval(options, "every", "1ep", "never", false, "1ep, 200st, or never");
-  histograms.bins = options.get<int64_t>("bins", histograms.bins,
-                                         "bins of equal width, from the smallest to the largest number", {1, 1000});
-  return histograms;
-}
-
-namespace {
-
 StepRange read_steps(Options& options, const char* fallback, int64_t most, std::string_view help) {
   const auto text = options.get<std::string>("steps", fallback, help);
   const auto steps = parse_steps(text);
@@ -203,35 +193,6 @@ StepRange read_steps(Options& options, const char* fallback, int64_t most, std::
   if (steps->last - steps->first >= most)
     options.reject("steps", "expected at most " + std::to_string(most) + " steps, found " + text);
   return *steps;
-}
-
-}  // namespace
-
-ProfileConfig read_profile(Options& options) {
-  constexpr int64_t kMostSteps = 1000;  // a trace takes some 100 kB per step
-  ProfileConfig profile;
-  profile.steps = read_steps(options, "10..20", kMostSteps, "the first and the last step to trace");
-  profile.ranks =
-      options.get<int64_t>("ranks", profile.ranks, "how many ranks write a trace, from rank 0 on", {1, 1024});
-  profile.shapes = options.get<bool>("shapes", profile.shapes, "also record the shapes of each operation's tensors");
-  profile.memory = options.get<bool>("memory", profile.memory, "also record every allocation");
-  return profile;
-}
-
-RecordConfig read_record(Options& options) {
-  constexpr int64_t kMostSteps = 1000;  // a record takes some 100 kB per step
-  RecordConfig record;
-  record.steps = read_steps(options, "10..20", kMostSteps, "the first and the last step to record");
-  record.without = options.get<std::vector<int64_t>>(
-      "without", {}, "samples, by their numbers in the training split, that the last of these steps does without");
-  const auto kept = options.get<std::vector<int64_t>>(
-      "operator", {}, "[rank, part, number] of the operator whose results in the last of these steps are kept");
-  if (kept.size() == 3) {
-    record.kept = {.rank = kept[0], .part = kept[1], .number = kept[2]};
-  } else if (!kept.empty()) {
-    options.reject("operator", "expected three numbers: [rank, part, number]");
-  }
-  return record;
 }
 
 }  // namespace ddprun

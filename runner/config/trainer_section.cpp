@@ -43,8 +43,6 @@ void read_length(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("max_epochs", trainer.max_epochs, "passes over the training data", {1, kMost});
   trainer.max_steps =
       options.get<int64_t>("max_steps", trainer.max_steps, "optimizer steps; 0: no limit but max_epochs", {0, kMost});
-  trainer.max_seconds =
-      read_duration(options, "max_time", "limit of training time, such as 90min, 2h or 01:30:00; the test follows");
   trainer.train_batches = read_limit(options, "limit_train_batches", "batches per epoch, or a share such as 0.1");
   trainer.val_batches = read_limit(options, "limit_val_batches", "batches per evaluation, or a share");
   trainer.test_batches = read_limit(options, "limit_test_batches", "batches of the test at the end, or a share");
@@ -106,9 +104,6 @@ void read_batches(Options& options, TrainerConfig& trainer) {
                            "evaluation batches before training, to find mistakes early", {0, kMost});
   trainer.log_every =
       options.get<int64_t>("log_every", trainer.log_every, "steps between rows of training metrics", {1, kMost});
-  trainer.system_metrics_seconds = options.get<double>(
-      "system_metrics_seconds", trainer.system_metrics_seconds,
-      "seconds between rows of the split system: times of a step's phases, memory, load; 0: none", {0, kLargest});
   trainer.prefetch_threads = options.get<int64_t>("prefetch_threads", trainer.prefetch_threads,
                                                   "threads that read data ahead, per worker; 0: none", {0, 256});
   trainer.prefetch_batches =
@@ -219,14 +214,6 @@ TrainerConfig read_trainer(Options& options) {
                  std::to_string(TrainerConfig::kMostSkips) +
                  " in a row; rollback to the last checkpoint and skip the batch, at most " +
                  std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
-  trainer.verify_shards = options.get<bool>("verify_shards", false,
-                                            "check at each epoch's end that the workers' samples cover it "
-                                            "exactly once, and that all workers load the same data");
-  trainer.peak_tflops = options.get<double>(
-      "peak_tflops", 0,
-      "TFLOP/s that one device (on the CPU: one worker) can reach in this precision, of which mfu is "
-      "the share; 0: by the GPU's name, if that is known",
-      {0, 1e9});
   if (trainer.shards > 0) refuse_with_shards(options, trainer);
   if (trainer.shards > 0) trainer.deterministic = true;
   return trainer;

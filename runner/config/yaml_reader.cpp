@@ -62,6 +62,10 @@ std::string syntax_problem(const YAML::Exception& error, std::string_view text) 
   return problem;
 }
 
+void note(Problems& problems, const Origin& place, std::string_view text) {
+  problems.push_back(problem_line(place, "", text));
+}
+
 // Returns whether the text may be passed to yaml-cpp, which takes byte 4 for the end of the file and passes broken
 // UTF-8 on.
 bool is_text(std::string_view text, const std::string& source, Problems& problems) {
@@ -71,9 +75,8 @@ bool is_text(std::string_view text, const std::string& source, Problems& problem
     const auto byte = static_cast<unsigned char>(text[0]);
     const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
     if (length == 0 || control) {
-      problems.push_back(problem_line(
-          place, "",
-          "not a text file: byte " + std::to_string(byte) + (control ? " is a control character" : " is not UTF-8")));
+      note(problems, place,
+           "not a text file: byte " + std::to_string(byte) + (control ? " is a control character" : " is not UTF-8"));
       return false;
     }
     ++place.column;
@@ -94,13 +97,6 @@ void parse(std::string_view text, YamlBuilder& builder) {
 
 }  // namespace
 
-std::string problem_line(const Origin& origin, std::string_view name, std::string_view text) {
-  auto line = origin.text();
-  if (!line.empty()) line += ": ";
-  if (!name.empty()) line += std::string(name) + ": ";
-  return line + std::string(text);
-}
-
 std::optional<Value> parse_yaml(std::string_view text, const std::string& source, Problems& problems) {
   if (!is_text(text, source, problems)) return std::nullopt;
   YamlBuilder builder(source, problems);
@@ -110,7 +106,7 @@ std::optional<Value> parse_yaml(std::string_view text, const std::string& source
   } catch (const UnreadableYaml& unreadable) {
     problems.push_back(unreadable.text);
   } catch (const YAML::Exception& error) {
-    problems.push_back(problem_line(builder.origin(error.mark), "", syntax_problem(error, text)));
+    note(problems, builder.origin(error.mark), syntax_problem(error, text));
   }
   return std::nullopt;
 }
@@ -120,7 +116,7 @@ std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& prob
   std::error_code ignored;
   std::ifstream stream(file, std::ios::binary);
   if (!stream || std::filesystem::is_directory(file, ignored)) {
-    problems.push_back(problem_line(place, "", "cannot be read"));
+    note(problems, place, "cannot be read");
     return std::nullopt;
   }
   std::string text;
@@ -130,11 +126,11 @@ std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& prob
     text.append(piece.data(), static_cast<size_t>(stream.gcount()));
   }
   if (stream.bad()) {
-    problems.push_back(problem_line(place, "", "cannot be read to its end"));
+    note(problems, place, "cannot be read to its end");
     return std::nullopt;
   }
   if (text.size() > kMaxYamlBytes) {
-    problems.push_back(problem_line(place, "", "larger than 1 MB; no experiment is"));
+    note(problems, place, "larger than 1 MB; no experiment is");
     return std::nullopt;
   }
   return parse_yaml(text, file.string(), problems);
@@ -144,9 +140,8 @@ Value load_yaml(const std::filesystem::path& file) {
   Problems problems;
   auto value = read_yaml(file, problems);
   if (value && value->is_null()) problems.push_back(file.string() + ": the file is empty");
-  if (value && !value->is_null() && !value->is_map()) {
-    problems.push_back(problem_line(value->origin(), "", "expected a map of keys, found " + describe(*value)));
-  }
+  if (value && !value->is_null() && !value->is_map())
+    note(problems, value->origin(), "expected a map of keys, found " + describe(*value));
   if (!problems.empty()) throw_problems(problems);
   return std::move(*value);
 }
@@ -164,6 +159,34 @@ Value plain_scalar(std::string text, Origin origin) {
   auto value = null ? Value() : Value::scalar(std::move(text));
   value.set_origin(std::move(origin));
   return value;
+}
+
+namespace {
+
+void set_origins(Value& value, const Origin& origin) {
+  value.set_origin(origin);
+  for (auto& item : value.items()) set_origins(item, origin);
+  for (auto& entry : value.entries()) {
+    entry.key_origin = origin;
+    set_origins(entry.value, origin);
+  }
+}
+
+// Parses text all of which has one place.
+std::optional<Value> parse_at(std::string_view text, const Origin& place, Problems& problems) {
+  Problems in_value;
+  auto value = parse_yaml(text, "value", in_value);
+  for (const auto& problem : in_value) note(problems, place, problem);
+  if (value) set_origins(*value, place);
+  return value;
+}
+
+}  // namespace
+
+std::optional<Value> parse_written_value(std::string_view text, const Origin& place, Problems& problems) {
+  if (text.empty()) return Value::scalar("", place, true);
+  const bool is_yaml = text.find_first_of("[{\"'") == 0;
+  return is_yaml ? parse_at(text, place, problems) : plain_scalar(std::string(text), place);
 }
 
 size_t count_nodes(const Value& value) {

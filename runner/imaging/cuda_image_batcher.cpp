@@ -8,6 +8,7 @@
 #include <ddprun/image_store.h>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 
@@ -32,6 +33,10 @@ struct Steps {
 };
 
 at::Tensor all_pixels(const ImageStore& store) {
+  constexpr int64_t kLeastPerThread = 500;
+  at::parallel_for(0, store.size(), kLeastPerThread, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) store.pixels(i);  // some are made when they are asked for
+  });
   const auto first = store.pixels(0);
   return at::from_blob(const_cast<uint8_t*>(first.data()), {store.size(), static_cast<int64_t>(first.size())},
                        at::kByte);

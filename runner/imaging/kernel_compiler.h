@@ -18,7 +18,7 @@ std::string compile_kernels(const char* source, const std::string& architecture)
 
 // Sources that this program compiles itself, as they were when it was built (cmake/embed_texts.cmake).
 
-extern const char* const kBatchNormKernels;  // comm/batch_norm_kernels.cu
+extern const char* const kBatchNormKernels;  // device/batch_norm_kernels.cu
 extern const char* const kImageKernel;       // image_kernel.cu
 extern const char* const kNumberKernels;     // metrics/number_kernels.cu
 

@@ -167,9 +167,9 @@ const char* likely_cause(int signal) {
 }  // namespace
 
 std::string describe_signal(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  const std::string number = std::to_string(signal);
-  return (name ? "SIG" + std::string(name) + " (" + number + ")" : "signal " + number) + likely_cause(signal);
+  const auto name = signal_name(signal);
+  const bool has_a_name = name.starts_with("SIG");
+  return name + (has_a_name ? " (" + std::to_string(signal) + ")" : "") + likely_cause(signal);
 }
 
 std::string headline(const std::string& report) { return report.substr(0, report.find('\n')); }
@@ -190,6 +190,7 @@ LaunchResult judge_ends(const AttemptEnd& end) {
   }
   return {.exit_code = exit_code_of(*root),
           .report = report(workers, *root),
+          .failed_at = failing_time(*root),
           .stop_requested = end.stop_signal != 0,
           .cause = root->signal == 0 ? root->failure : std::nullopt};
 }

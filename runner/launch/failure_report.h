@@ -51,6 +51,7 @@ struct LaunchResult {
   int exit_code = kExitFailed;
   std::string
       report;  // why it failed: the first failing rank, its signal or error, its last log lines; otherwise empty
+  double failed_at = 0;                // steady_seconds() of the first failing rank; 0: none
   bool stop_requested = false;         // a signal came: do not restart, whatever the exit code
   std::optional<WorkerFailure> cause;  // the first failing rank's own report, if it could write one
 };

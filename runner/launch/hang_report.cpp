@@ -93,6 +93,7 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
   for (const auto& line : last->last_lines) text << "    | " << line << "\n";
   return LaunchResult{.exit_code = kExitFailed,
                       .report = text.str(),
+                      .failed_at = last->time,
                       .cause = WorkerFailure{.rank = last->rank,
                                              .time = last->time,
                                              .kind = FailureKind::kHang,

@@ -53,7 +53,7 @@ SignalInbox::SignalInbox() {
   }
   const auto mask = signal_set(wanted);
   ::pthread_sigmask(SIG_BLOCK, &mask, &old_mask_);
-  const auto remember = [&](int signal) { ::sigaction(signal, nullptr, &old_.emplace_back(signal).action); };
+  const auto remember = [&](int signal) { ::sigaction(signal, nullptr, &old_.emplace_back(Replaced{signal}).action); };
   for (const int signal : wanted) {
     remember(signal);
     direct_to_this_thread(signal);  // SIGCHLD, too: with a parent's SIG_IGN, our children would be reaped automatically

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_process.h"
 
+#include "base/on_demand.h"
 #include "base/spawn.h"
 #include "launch/fields.h"
 #include "strict_json.h"
@@ -106,6 +107,7 @@ std::vector<std::string> worker_environment(const Variables& added, const Worker
     }
   }
   for (const auto& [name, value] : added) values[name] = value;
+  values[kOnDemandVariable] = "no";  // the launcher has built what the experiment names
   values["RANK"] = std::to_string(place.rank);
   values["LOCAL_RANK"] = std::to_string(place.local_rank);
   values["WORLD_SIZE"] = std::to_string(place.attempt.world_size);

@@ -348,7 +348,7 @@ void require_objective(const PluginChoice& choice, const PluginHost& plugins) {
   if (choice.plugin.ends_with(".so") || choice.plugin.find('/') != std::string::npos) return;
   std::vector<std::string> names{kObjectives.begin(), kObjectives.end()};
   auto text = "expected " + objectives_text();
-  for (const auto& plugin : plugins.list()) {
+  for (const auto& plugin : plugins.known()) {
     if (plugin.kind != "objective") continue;
     if (plugin.name == choice.plugin) return;
     names.push_back(plugin.name);

@@ -9,7 +9,7 @@
 // Used from the training thread; begin() also from a thread that it waits for.
 #pragma once
 
-#include "comm/device_backend.h"
+#include "device/device_backend.h"
 
 #include <ATen/record_function.h>
 

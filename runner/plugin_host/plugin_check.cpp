@@ -56,7 +56,7 @@ void load_and_construct(const PluginInfo& info, const Say& say) {
   const auto tell = [&](std::string_view sort, const std::string& text) { say(std::string(sort) + text); };
   try {
     tell(kDoing, "while it was loaded");
-    load_plugin_file(info.file);
+    const auto& descriptor = load_plugin_file(info.file);
     tell(kFact, "it loads");
     tell(kDoing, "in its constructor");
     const auto description = PluginHost({}).describe(fs::absolute(info.file).string(), info.kind);
@@ -64,6 +64,7 @@ void load_and_construct(const PluginInfo& info, const Say& say) {
     if (!description.problem.empty()) tell(description.refused ? kFact : kProblem, description.problem);
     for (const auto& flaw : flaws_of(description.options)) tell(kProblem, flaw);
     tell(kDoing, std::string(kLast));
+    end_plugin(descriptor);
   } catch (const std::exception& error) {
     tell(kProblem, error.what());
   }
@@ -146,7 +147,8 @@ TrialEnd in_child(const std::function<void(const std::function<void(const std::s
   if (child == 0) {
     pipe.read.reset();
     work([fd = pipe.write.get()](const std::string& line) { send_line(fd, line); });
-    std::exit(0);
+    std::fflush(nullptr);
+    ::_exit(0);
   }
   pipe.write.reset();
   TrialEnd end;

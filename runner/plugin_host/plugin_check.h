@@ -31,8 +31,8 @@ struct TrialEnd {
 };
 
 // Forks: call it from the only thread. The child runs `work`, which gets a function that sends a line (a newline in it
-// becomes "; "), and then exits normally, with all exit handlers; an exception that leaves `work` aborts it. Throws
-// std::system_error if no child can be created.
+// becomes "; "), and then ends with _exit(); an exception that leaves `work` aborts it. Throws std::system_error if no
+// child can be created.
 TrialEnd in_child(const std::function<void(const std::function<void(const std::string&)>& say)>& work,
                   std::chrono::milliseconds patience);
 

@@ -34,6 +34,11 @@ std::string plugin_mismatch(const PluginDescriptor& descriptor);
 // with the dynamic linker's message if it cannot be loaded. Safe to call from any thread.
 const PluginDescriptor& load_plugin_file(const std::filesystem::path& file);
 
+// Runs what the plugin's library has registered for the end of the process: destructors of static objects and exit
+// handlers. LibTorch's own are left out, which take longer than all else that a plugin is checked for. The plugin
+// cannot be used afterwards.
+void end_plugin(const PluginDescriptor& descriptor);
+
 // Reads one section of a shared library's file, without loading it. The file may be anything, or cut off: every offset
 // in it is checked before it is followed.
 

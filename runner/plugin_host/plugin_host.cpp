@@ -2,6 +2,7 @@
 #include "plugin_host/plugin_host.h"
 
 #include "base/log.h"
+#include "config/defaults_list.h"
 #include "config/secrets.h"
 #include "plugin_host/plugin_call.h"
 
@@ -112,6 +113,13 @@ std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice, Name
 
 std::shared_ptr<Callback> PluginHost::make_callback(const PluginChoice& choice, Names* paths) const {
   return make<Callback>("callback", choice, paths);
+}
+
+void PluginHost::build(const std::vector<const PluginChoice*>& choices) const {
+  std::vector<PluginName> plugins;
+  for (const auto* choice : choices)
+    plugins.push_back({choice->plugin, group_of_key(choice->path.substr(0, choice->path.find('[')))});
+  search_.build(plugins);
 }
 
 std::optional<Recognized> PluginHost::recognize(const PluginInfo& dataset, const FoundFiles& found) const {

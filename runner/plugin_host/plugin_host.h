@@ -52,8 +52,15 @@ class PluginHost {
   std::shared_ptr<Logger> make_logger(const PluginChoice& choice, Names* paths = nullptr) const;
   std::shared_ptr<Callback> make_callback(const PluginChoice& choice, Names* paths = nullptr) const;
 
-  // Returns all plugin files on the search path, including flawed ones, without loading any.
-  std::vector<PluginInfo> list() const { return search_.list(); }
+  // Returns all plugin files on the search path, or those of a kind, including flawed ones, without loading any. Builds
+  // those that this clone has not built yet.
+  std::vector<PluginInfo> list(const std::string& kind = "") const { return search_.list(kind); }
+
+  // Returns the same without building: of a plugin that is not built yet only file, kind and name.
+  std::vector<PluginInfo> known() const { return search_.known(); }
+
+  // Builds those that are not built yet at once; make_...() would build one after the other.
+  void build(const std::vector<const PluginChoice*>& choices) const;
 
   // Returns what a dataset plugin makes of these files; nothing if it does not know them, or recognizes none. Throws
   // UserError for a flaw of the file, and PluginMistake or PluginFailure for what the plugin throws.

@@ -7,8 +7,12 @@
 
 #include <boost/dll/shared_library.hpp>
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <list>
 #include <mutex>
+#include <span>
 
 namespace ddprun {
 namespace {
@@ -55,6 +59,21 @@ const PluginDescriptor& load_plugin_file(const std::filesystem::path& file) {
   const auto problem = plugin_mismatch(descriptor);
   if (!problem.empty()) throw UserError(file.string() + ": changed while it was loaded: " + problem);
   return descriptor;
+}
+
+// The compiler puts a call of __cxa_finalize() for the library among its functions for the end (DT_FINI_ARRAY), which
+// the dynamic linker calls from the last to the first.
+void end_plugin(const PluginDescriptor& descriptor) {
+  Dl_info info{};
+  link_map* library = nullptr;
+  if (::dladdr1(&descriptor, &info, reinterpret_cast<void**>(&library), RTLD_DL_LINKMAP) == 0 || !library) return;
+  std::span<void (*const)()> ends;
+  for (const auto* entry = library->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_FINI_ARRAY)
+      ends = {reinterpret_cast<void (**)()>(library->l_addr + entry->d_un.d_ptr), ends.size()};
+    if (entry->d_tag == DT_FINI_ARRAYSZ) ends = {ends.data(), entry->d_un.d_val / sizeof(void (*)())};
+  }
+  for (size_t i = ends.size(); i > 0; --i) ends[i - 1]();
 }
 
 }  // namespace ddprun

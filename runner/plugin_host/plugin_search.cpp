@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_search.h"
 
-#include "base/program.h"
+#include "base/on_demand.h"
 
 #include <ddprun/error.h>
 #include <ddprun/options.h>
@@ -30,8 +30,9 @@ std::vector<fs::path> libraries_in(const fs::path& folder) {
 
 bool is_path(const std::string& choice) { return choice.find('/') != std::string::npos; }
 
-// Returns true if the user may have meant this file, by its descriptor or, if that cannot be read, by the file's name.
+// Returns true if the user may have meant this file, by its path, its descriptor or, if that cannot be read, its name.
 bool answers_to(const PluginInfo& info, const std::string& choice, const std::string& kind) {
+  if (is_path(choice)) return info.file == fs::absolute(choice).lexically_normal();
   if (info.file.filename() == choice) return true;
   if (info.name.empty()) return info.file.stem() == choice;
   return info.name == choice && (kind.empty() || info.kind == kind);
@@ -45,6 +46,10 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+std::tuple<bool, std::string, std::string> place_in_list(const PluginInfo& info) {
+  return {!info.problem.empty(), info.kind, info.name};
+}
+
 PluginInfo checked(PluginInfo info, const std::string& kind) {
   if (!info.problem.empty()) throw UserError(info.file.string() + ": " + info.problem);
   if (kind.empty() || info.kind == kind) return info;
@@ -54,7 +59,25 @@ PluginInfo checked(PluginInfo info, const std::string& kind) {
 
 }  // namespace
 
-std::vector<PluginInfo> PluginSearch::list() const {
+std::vector<PluginInfo> PluginSearch::list(const std::string& kind) const {
+  std::vector<PluginName> wanted;
+  for (const auto& info : unbuilt())
+    if (kind.empty() || info.kind == kind) wanted.push_back({info.name, info.kind});
+  build(wanted);
+  auto plugins = built();
+  std::erase_if(plugins, [&](const PluginInfo& info) { return !kind.empty() && info.kind != kind; });
+  return plugins;
+}
+
+std::vector<PluginInfo> PluginSearch::known() const {
+  auto plugins = built();
+  for (auto& info : unbuilt())
+    if (std::ranges::find(plugins, info.file, &PluginInfo::file) == plugins.end()) plugins.push_back(std::move(info));
+  std::ranges::stable_sort(plugins, {}, place_in_list);
+  return plugins;
+}
+
+std::vector<PluginInfo> PluginSearch::built() const {
   std::vector<PluginInfo> plugins;
   std::set<fs::path> seen;
   for (const auto& folder : folders_) {
@@ -66,12 +89,35 @@ std::vector<PluginInfo> PluginSearch::list() const {
       }
     }
   }
-  std::ranges::stable_sort(
-      plugins, {}, [](const PluginInfo& info) { return std::tuple(!info.problem.empty(), info.kind, info.name); });
+  std::ranges::stable_sort(plugins, {}, place_in_list);
   return plugins;
 }
 
+// A plugin that comes with ddprun is called as its file is, in the folder of its kind: models/mlp.so.
+std::vector<PluginInfo> PluginSearch::unbuilt() const {
+  std::vector<PluginInfo> plugins;
+  const auto own = own_plugin_folder();
+  if (std::ranges::find(folders_, own) == folders_.end()) return plugins;
+  for (const auto& part : unbuilt_parts()) {
+    const auto file = own_prefix() / part;
+    const auto folder = file.parent_path().filename().string();
+    if (file.parent_path().parent_path() != own) continue;
+    plugins.push_back({.file = file, .kind = folder.substr(0, folder.size() - 1), .name = file.stem().string()});
+  }
+  return plugins;
+}
+
+void PluginSearch::build(const std::vector<PluginName>& plugins) const {
+  std::vector<std::string> parts;
+  for (const auto& info : unbuilt()) {
+    const auto means_it = [&](const PluginName& plugin) { return answers_to(info, plugin.choice, plugin.kind); };
+    if (std::ranges::any_of(plugins, means_it)) parts.push_back(info.file.lexically_relative(own_prefix()).string());
+  }
+  require_parts(parts);
+}
+
 PluginInfo PluginSearch::find(const std::string& choice, const std::string& kind) const {
+  build({{choice, kind}});
   if (is_path(choice)) return checked(read_plugin_file(fs::absolute(choice).lexically_normal()), kind);
   const auto found = candidates(choice, kind);
   if (found.empty()) not_found(choice, kind);
@@ -83,6 +129,7 @@ PluginInfo PluginSearch::find(const std::string& choice, const std::string& kind
 }
 
 std::vector<fs::path> PluginSearch::files(const std::string& choice) const {
+  build({{choice, ""}});
   std::error_code error;
   if (fs::is_regular_file(choice, error)) return {choice};
   if (is_path(choice)) throw UserError(choice + ": there is no such file");
@@ -93,7 +140,7 @@ std::vector<fs::path> PluginSearch::files(const std::string& choice) const {
 }
 
 std::vector<PluginInfo> PluginSearch::candidates(const std::string& choice, const std::string& kind) const {
-  auto plugins = list();
+  auto plugins = built();
   std::erase_if(plugins, [&](const PluginInfo& info) { return !answers_to(info, choice, kind); });
   const bool readable = std::ranges::any_of(plugins, [](const PluginInfo& info) { return !info.name.empty(); });
   if (readable) std::erase_if(plugins, [](const PluginInfo& info) { return info.name.empty(); });
@@ -101,20 +148,20 @@ std::vector<PluginInfo> PluginSearch::candidates(const std::string& choice, cons
 }
 
 void PluginSearch::not_found(const std::string& choice, const std::string& kind) const {
-  std::vector<std::string> known;
+  std::vector<std::string> names;
   std::string other_kind;
-  for (const auto& info : list()) {
+  for (const auto& info : known()) {
     if (info.name == choice && !info.kind.empty()) other_kind = info.kind;
-    if (!info.name.empty() && (kind.empty() || info.kind == kind)) known.push_back(info.name);
+    if (!info.name.empty() && (kind.empty() || info.kind == kind)) names.push_back(info.name);
   }
   const auto what = kind.empty() ? "plugin" : kind + " plugin";
   if (!other_kind.empty())
     throw UserError(choice + " is " + article(other_kind) + " plugin, but " + article(kind) + " is needed here; " +
-                    (known.empty() ? "no " + what + " was found" : "known: " + join(known)));
-  const auto near = nearest_name(choice, known);
+                    (names.empty() ? "no " + what + " was found" : "known: " + join(names)));
+  const auto near = nearest_name(choice, names);
   std::string text = "there is no " + what + " " + choice;
   if (!near.empty()) text += "; did you mean " + near + "?";
-  text += known.empty() ? "; no " + what + " was found" : (near.empty() ? "; known: " : " known: ") + join(known);
+  text += names.empty() ? "; no " + what + " was found" : (near.empty() ? "; known: " : " known: ") + join(names);
   if (choice == "wandb")
     text +=
         "; Weights & Biases has no client in C++: tools/follow RUN --to wandb sends a run there, while it trains or "
@@ -133,7 +180,7 @@ std::string PluginSearch::folders_text() const {
   return words.empty() ? "no folder: the search path is empty" : join(words);
 }
 
-fs::path own_plugin_folder() { return (own_program().parent_path() / "../lib/ddprun/plugins").lexically_normal(); }
+fs::path own_plugin_folder() { return own_prefix() / "lib/ddprun/plugins"; }
 
 std::vector<fs::path> plugin_search_path(const std::vector<fs::path>& from_experiment) {
   std::vector<fs::path> folders;

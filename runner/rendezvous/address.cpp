@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -108,16 +107,16 @@ std::vector<SocketAddress> resolve(const Endpoint& endpoint, int socket_type) {
   return addresses;
 }
 
+std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
+  if (wanted.empty()) return local_address_towards(endpoint);
+  if (is_this_machine({wanted, 0})) return wanted;
+  throw UserError("launch.address: " + wanted + " is not an address of this machine, which has " + own_addresses() +
+                  ". Give each node its own, or omit it to use the one on the route to " + endpoint.text());
+}
+
 namespace {
 
 constexpr std::string_view kScheme = "tcp://";
-constexpr auto kId = "DDPRUN_RENDEZVOUS_ID", kToken = "DDPRUN_TOKEN";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 }  // namespace
 
 std::string attempt_prefix(int attempt) { return "attempt_" + std::to_string(attempt); }
@@ -130,12 +129,6 @@ std::optional<StorePlace> parse_store_place(const std::string& text) {
   if (slash == text.npos) return std::nullopt;
   const auto where = text.substr(kScheme.size(), slash - kScheme.size());
   return StorePlace{parse_endpoint({"store", where}, 0), text.substr(slash + 1)};
-}
-
-Secret secret_from_environment() { return {.id = variable(kId), .token = variable(kToken)}; }
-
-std::vector<std::pair<std::string, std::string>> secret_variables(const Secret& secret) {
-  return {{kId, secret.id}, {kToken, secret.token}};
 }
 
 }  // namespace ddprun

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "cluster/endpoint.h"
-#include "rendezvous/tls_channel.h"
 
 #include <sys/socket.h>
 
@@ -23,6 +22,10 @@ bool is_this_machine(const Endpoint& endpoint);
 
 // Returns "10.0.0.3 (eth0), 127.0.0.1 (lo)": this machine's addresses.
 std::string own_addresses();
+
+// Returns this machine's address for the others: `wanted`, the experiment's, or that of the route to the endpoint if it
+// is empty. Throws UserError if the wanted one is not an address of this machine.
+std::string own_address(const std::string& wanted, const Endpoint& endpoint);
 
 // Returns "eth0", the interface that has this numeric address; empty if there is none.
 std::string interface_of(const std::string& address);
@@ -53,8 +56,5 @@ std::string attempt_prefix(int attempt);
 
 // Returns nothing if the text is a file's path instead.
 std::optional<StorePlace> parse_store_place(const std::string& text);
-
-Secret secret_from_environment();
-std::vector<std::pair<std::string, std::string>> secret_variables(const Secret& secret);
 
 }  // namespace ddprun

@@ -12,6 +12,11 @@ using Clock = Connection::Clock;
 
 }  // namespace
 
+RemoteLink RemoteLink::open(const Endpoint& endpoint, const Secret& secret, Connection::Clock::time_point deadline,
+                            double node_timeout_seconds) {
+  return {Connection::open(endpoint, secret, deadline), node_timeout_seconds};
+}
+
 RemoteLink::RemoteLink(Connection connection, double node_timeout_seconds)
     : connection_(std::move(connection)),
       node_timeout_seconds_(node_timeout_seconds),

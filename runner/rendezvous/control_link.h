@@ -79,6 +79,10 @@ class RemoteLink final : public ControlLink {
   // cut. Shorter cuts are survived.
   RemoteLink(Connection connection, double node_timeout_seconds);
 
+  // Connects to the run's server. Throws UserError if it has not answered by then.
+  static RemoteLink open(const Endpoint& endpoint, const Secret& secret, Connection::Clock::time_point deadline,
+                         double node_timeout_seconds);
+
   void join(const NodeInfo& info) override;
   void started(int attempt) override;
   void failing(int attempt) override;

@@ -129,14 +129,18 @@ class NodeRunner {
     for (;;) {
       const auto order = next();
       if (ended_at_once_)
-        return {kExitSignalBase + ended_at_once_, "ended at once, without waiting for the others", last_};
-      if (!order) return {kExitFailed, "lost the first node: " + *inbox_.lost(), last_};
-      if (order->kind == Order::Kind::kFinish) return {order->exit_code, order->text, last_};
+        return result(kExitSignalBase + ended_at_once_, "ended at once, without waiting for the others");
+      if (!order) return result(kExitFailed, "lost the first node: " + *inbox_.lost());
+      if (order->kind == Order::Kind::kFinish) return result(order->exit_code, order->text);
       if (order->kind == Order::Kind::kStart) start(*order);
     }
   }
 
  private:
+  NodeResult result(int exit_code, std::string text) const {
+    return {.exit_code = exit_code, .text = std::move(text), .own = judge_ends(last_)};
+  }
+
   // Waits for an order; returns none if the coordinator is lost or a second signal ends the waiting.
   std::optional<Order> next() {
     SignalInbox signals;

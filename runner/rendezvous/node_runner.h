@@ -14,7 +14,7 @@ namespace ddprun {
 struct NodeResult {
   int exit_code = kExitFailed;
   std::string text;  // the reason; may be empty
-  AttemptEnd last;   // how this node's workers ended in the last attempt
+  LaunchResult own;  // how this node's workers ended in the last attempt
 };
 
 // Prepares this node for an attempt (for the first, also its data) and returns how to start its workers. What it throws

@@ -2,7 +2,6 @@
 #include "rendezvous/tls_channel.h"
 
 #include <openssl/err.h>
-#include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
 
@@ -122,17 +121,6 @@ std::string problem() {
 }  // namespace
 
 void TlsChannel::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
-
-std::string random_token() {
-  Key bytes;
-  if (RAND_bytes(bytes.data(), bytes.size()) != 1) throw std::runtime_error("no random numbers from OpenSSL");
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return text;
-}
 
 TlsChannel::TlsChannel(Side side, const Secret& secret) {
   const auto context = make_context(side);

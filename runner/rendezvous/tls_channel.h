@@ -5,6 +5,7 @@
 #pragma once
 
 #include "rendezvous/message.h"
+#include "rendezvous/secret.h"
 
 #include <memory>
 #include <string>
@@ -13,15 +14,6 @@
 struct ssl_st;
 
 namespace ddprun {
-
-// The secret of a run. Without a token only the id keeps runs apart, which does not stop anybody who can guess it.
-struct Secret {
-  std::string id;     // of the run: --rdzv-id, or what the engine calls its job
-  std::string token;  // launch.token_file or DDPRUN_TOKEN; may be empty
-};
-
-// Returns 256 bits that nobody can guess, in hexadecimal digits. Throws std::runtime_error where the system has none.
-std::string random_token();
 
 class TlsChannel {
  public:

@@ -6,15 +6,15 @@
 #include "base/files_below.h"
 #include "base/log.h"
 #include "launch/rank_log.h"
-#include "report/config_lines.h"
-#include "report/curves.h"
-#include "report/event_list.h"
-#include "report/json_lines.h"
-#include "report/lr_suggestion.h"
 #include "report/page.h"
-#include "report/run_state.h"
-#include "report/table_index.h"
 #include "report/tables.h"
+#include "runs/config_lines.h"
+#include "runs/curves.h"
+#include "runs/event_list.h"
+#include "runs/json_lines.h"
+#include "runs/lr_suggestion.h"
+#include "runs/run_state.h"
+#include "runs/table_index.h"
 
 #include <ddprun/error.h>
 #include <ddprun/files.h>

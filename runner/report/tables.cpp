@@ -3,7 +3,7 @@
 
 #include "base/files_below.h"
 #include "report/page.h"
-#include "report/run_state.h"
+#include "runs/run_state.h"
 
 #include <ddprun/error.h>
 

@@ -2,7 +2,7 @@
 // Prepares a run's tables for the page: predictions with their images, confusion matrices, histograms of tensors.
 #pragma once
 
-#include "report/table_index.h"
+#include "runs/table_index.h"
 
 #include <nlohmann/json.hpp>
 

@@ -11,21 +11,24 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kMicroseconds = 7, kWaited = 8, kSent = 9;  // indices into what is sent
+// What is sent, in this order: flags, times, and the votes of features.
+enum Sent : int64_t { kStop, kSave, kSaveFailed, kNonfinite, kMayWait, kMicroseconds, kWaited, kVotes };
 
 }  // namespace
 
-Agreement::Agreement(Communicator& communicator, Clock clock)
-    : communicator_(communicator), clock_(clock ? std::move(clock) : steady_seconds), exchanged_at_(clock_()) {}
+Agreement::Agreement(Communicator& communicator, Clock clock, size_t voters)
+    : communicator_(communicator),
+      clock_(clock ? std::move(clock) : steady_seconds),
+      voters_(voters),
+      exchanged_at_(clock_()) {}
 
 bool Agreement::due() { return ++steps_ >= every_ || !communicator_.is_distributed(); }
 
 void Agreement::keep(const Flags& mine) {
   kept_.stop |= mine.stop;
   kept_.save |= mine.save;
-  kept_.time_over |= mine.time_over;
   kept_.save_failed |= mine.save_failed;
-  kept_.measure |= mine.measure;
+  kept_.votes |= mine.votes;
 }
 
 Flags Agreement::exchange(const Flags& mine) {
@@ -34,14 +37,14 @@ Flags Agreement::exchange(const Flags& mine) {
   const auto flags = std::exchange(kept_, {});
   const auto now = clock_();
   const auto seconds = now - std::exchange(exchanged_at_, now);
-  auto sent = at::empty({kSent}, at::kLong);
+  auto sent = at::empty({kVotes + static_cast<int64_t>(voters_)}, at::kLong);
   auto* values = sent.data_ptr<int64_t>();
-  for (const bool raised :
-       {flags.stop, flags.save, flags.time_over, flags.save_failed, flags.measure, mine.nonfinite, mine.may_wait}) {
+  for (const bool raised : {flags.stop, flags.save, flags.save_failed, mine.nonfinite, mine.may_wait}) {
     *values++ = raised ? 1 : 0;
   }
   *values++ = static_cast<int64_t>(seconds * 1e6);
-  *values = static_cast<int64_t>(std::exchange(waited_, 0) * 1e6);
+  *values++ = static_cast<int64_t>(std::exchange(waited_, 0) * 1e6);
+  for (size_t i = 0; i < voters_; ++i) *values++ = static_cast<int64_t>(flags.votes >> i & 1);
   const auto agreed = pending_ ? take(*std::exchange(pending_, std::nullopt)) : Flags{};
   pending_ = {communicator_.start_sum(sent), mine.checked_step, std::exchange(steps_, 0)};
   return agreed;
@@ -56,16 +59,17 @@ Flags Agreement::take(Pending pending) {
       return static_cast<double>(raised[index]) / 1e6 / ranks / static_cast<double>(pending.steps);
     };
     const auto step_seconds = per_step(kMicroseconds);
-    asks_for_samples_ = raised[6] > 0 || per_step(kWaited) > kSlowSeconds;
+    asks_for_samples_ = raised[kMayWait] > 0 || per_step(kWaited) > kSlowSeconds;
     const auto most = std::min(2 * every_, kMostSteps);
     every_ = static_cast<int64_t>(std::clamp<double>(kBetweenSeconds / std::max(step_seconds, 1e-9), 1, most));
   }
-  return {.stop = raised[0] > 0,
-          .save = raised[1] > 0,
-          .time_over = raised[2] > 0,
-          .save_failed = raised[3] > 0,
-          .measure = raised[4] > 0,
-          .nonfinite = raised[5] > 0,
+  uint64_t votes = 0;
+  for (size_t i = 0; i < voters_; ++i) votes |= static_cast<uint64_t>(raised[kVotes + i] > 0) << i;
+  return {.stop = raised[kStop] > 0,
+          .save = raised[kSave] > 0,
+          .save_failed = raised[kSaveFailed] > 0,
+          .votes = votes,
+          .nonfinite = raised[kNonfinite] > 0,
           .checked_step = pending.checked_step};
 }
 

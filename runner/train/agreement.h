@@ -14,9 +14,8 @@ namespace ddprun {
 struct Flags {
   bool stop = false;          // a rank was asked to end (SIGTERM)
   bool save = false;          // a checkpoint by the clock is due
-  bool time_over = false;     // trainer.max_time has passed
   bool save_failed = false;   // a checkpoint could not be written
-  bool measure = false;       // a row of the split "system" is due
+  uint64_t votes = 0;         // of features, a bit each (feature.h)
   bool may_wait = false;      // a rank has fewer batches ready than steps_ahead(), though it may hold so many
   bool nonfinite = false;     // a rank's loss or gradients in a step up to `checked_step` were NaN or infinite
   int64_t checked_step = -1;  // the same on all ranks; -1: none
@@ -35,7 +34,8 @@ class Agreement {
   static constexpr double kBetweenSeconds = 0.02;
   static constexpr double kSlowSeconds = 0.005;
 
-  explicit Agreement(Communicator& communicator, Clock clock = {});
+  // `voters` is the number of features, equal on all ranks.
+  explicit Agreement(Communicator& communicator, Clock clock = {}, size_t voters = 0);
 
   // Returns whether an exchange is due, equal on all ranks. Call it after each step of every rank. A single rank always
   // exchanges.
@@ -72,6 +72,7 @@ class Agreement {
 
   Communicator& communicator_;
   Clock clock_;
+  size_t voters_;
   std::optional<Pending> pending_;
   Flags kept_;
   int64_t every_ = 1;  // steps between exchanges

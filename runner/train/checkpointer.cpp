@@ -4,10 +4,10 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "plugin_host/plugin_call.h"
-#include "train/checkpoint_exchange.h"
-#include "train/model_weights.h"
-#include "train/state_guard.h"
-#include "train/whole_weights.h"
+#include "weights/checkpoint_exchange.h"
+#include "weights/model_weights.h"
+#include "weights/state_guard.h"
+#include "weights/whole_weights.h"
 
 #include <ddprun/error.h>
 
@@ -39,11 +39,16 @@ TensorDict under_each_name(TensorDict averages, const Model& model) {
   return averages;
 }
 
+BaseWeights base_of(const Context& context, const Features& features) {
+  if (!context.experiment.checkpoint.only_trainable || !context.is_rank_zero()) return {};
+  return {*context.model, features.never_trained(*context.model), context.first_weights};
+}
+
 }  // namespace
 
-Checkpointer::Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, BaseWeights& base,
+Checkpointer::Checkpointer(const Context& context, TrainStep& step, const Features& features,
                            std::function<void()> alive)
-    : context_(context), step_(step), callbacks_(callbacks), base_(base), alive_(std::move(alive)) {
+    : context_(context), step_(step), features_(features), base_(base_of(context, features)), alive_(std::move(alive)) {
   if (!step_.share().is_shared()) {
     writes_ = context_.is_rank_zero();
     return;
@@ -71,7 +76,13 @@ void Checkpointer::save(const TrainState& state, bool best) {
   since_save_.restart();
 }
 
+bool Checkpointer::is_due_by_clock() const {
+  const auto seconds = context_.experiment.checkpoint.every.seconds;
+  return seconds > 0 && since_save_.seconds() >= seconds;
+}
+
 void Checkpointer::finish() {
+  alive_();
   context_.saver.wait(alive_);
   for (const auto& warning : context_.saver.take_warnings()) log::warn(warning);
 }
@@ -94,14 +105,15 @@ void Checkpointer::share(Checkpoint& checkpoint) const {
 // optimizer's.
 Checkpoint Checkpointer::live(const TrainState& state) const {
   const auto own = rng_state(context_.backend.get());
-  Checkpoint checkpoint{
-      .step = state.step, .ranks = gather_tensors(own, context_.communicator), .replaces = callbacks_.have_finished()};
+  Checkpoint checkpoint{.step = state.step,
+                        .ranks = gather_tensors(own, context_.communicator),
+                        .replaces = features_.finishes(Finish::kDone)};
   if (context_.is_rank_zero() || step_.share().is_shared()) {
     checkpoint.average = step_.ema().state();
     checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return context_.optimizer->state(); });
   }
   if (!context_.is_rank_zero()) return checkpoint;
-  checkpoint.ranks.front().merge(callbacks_.state());
+  checkpoint.ranks.front().merge(features_.state());
   checkpoint.left_out = base_.left_out();
   for (const auto& tensor : state_tensors(*context_.model))
     if (!base_.has(tensor.name)) checkpoint.model[tensor.name] = tensor.value.detach();
@@ -122,7 +134,7 @@ void Checkpointer::restore(const Checkpoint& checkpoint, const TrainState& state
   broadcast_state(*context_.model, context_.communicator);
   in_plugin({"optimizer", "load_state"},
             [&] { context_.optimizer->load_state(step_.share().own(checkpoint.optimizer)); });
-  callbacks_.load_state(checkpoint.ranks.empty() ? TensorDict() : checkpoint.ranks.front());
+  features_.each(&Feature::load_state, checkpoint.ranks.empty() ? TensorDict() : checkpoint.ranks.front());
   set_rng_state(own, context_.backend.get());
   saved_step_ = state.step;
   saved_path_ = path;

@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "checkpoint/checkpoint.h"
-#include "train/base_weights.h"
-#include "train/callbacks.h"
-#include "train/context.h"
+#include "step/context.h"
+#include "step/train_step.h"
+#include "train/feature.h"
 #include "train/train_state.h"
-#include "train/train_step.h"
+#include "weights/base_weights.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -22,11 +22,9 @@ namespace ddprun {
 
 class Checkpointer {
  public:
-  // All arguments but `alive` outlive it, which is called while it waits for a save: a slow disk is not a hang. `base`
-  // is what checkpoints leave out.
-  // Collective.
-  Checkpointer(const Context& context, TrainStep& step, Callbacks& callbacks, BaseWeights& base,
-               std::function<void()> alive);
+  // All arguments but `alive` outlive it, which is called before and while it waits for a save: a slow disk is not a
+  // hang. Collective.
+  Checkpointer(const Context& context, TrainStep& step, const Features& features, std::function<void()> alive);
 
   // Starts writing the state. The checkpoint counts once the rows that it stands for are on the disk. Waits for the
   // previous save and, with checkpoint.async off, for this one.
@@ -38,8 +36,8 @@ class Checkpointer {
   void rescue() noexcept;
   bool failed() const { return context_.saver.failed(); }
 
-  // Restores weights, optimizer, averages, callbacks and random generators; the rest of the state is the caller's.
-  // `path` is for errors.
+  // Restores weights, optimizer, averages, what features keep as tensors, and random generators; the rest of the state
+  // is the caller's. `path` is for errors.
   void restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path);
 
   // Calls `use` while the model has the weights to predict with of this run's checkpoint of that name, and restores the
@@ -49,7 +47,13 @@ class Checkpointer {
   int64_t step() const { return saved_step_; }             // of the last one saved or restored; -1: none
   const std::string& path() const { return saved_path_; }  // empty: none
   bool is_own() const;                                     // whether it is this run's
-  double seconds_since() const { return since_save_.seconds(); }
+  BaseWeights& base() { return base_; }                    // what checkpoints leave out; rank 0's
+  const BaseWeights& base() const { return base_; }
+
+  bool is_due_by_clock() const;         // of this rank
+  void ask() { is_asked_for_ = true; }  // for one at the end of this step, on all ranks
+  void answer() { is_asked_for_ = false; }
+  bool is_asked_for() const { return is_asked_for_; }
 
  private:
   Checkpoint live(const TrainState& state) const;
@@ -58,10 +62,11 @@ class Checkpointer {
 
   const Context& context_;
   TrainStep& step_;
-  Callbacks& callbacks_;
-  BaseWeights& base_;
+  const Features& features_;
+  BaseWeights base_;
   std::function<void()> alive_;
   bool writes_ = true, all_write_ = true;  // to the run's folder; all ranks that share the optimizer
+  bool is_asked_for_ = false;
   int64_t saved_step_ = -1;
   std::string saved_path_;
   Snapshot snapshot_;

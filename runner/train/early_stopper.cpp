@@ -46,22 +46,4 @@ std::string EarlyStopper::reason() const {
   return text.str();
 }
 
-namespace {
-
-constexpr double kMemory = 0.98;  // share of the average that a step keeps
-constexpr int64_t kFewestSteps = 10;
-
-}  // namespace
-
-std::optional<std::string> RangeTest::observe(double loss) {
-  if (!std::isfinite(loss)) return "the loss is no longer finite";
-  ++steps_;
-  sum_ = kMemory * sum_ + (1 - kMemory) * loss;
-  const double average = sum_ / (1 - std::pow(kMemory, static_cast<double>(steps_)));
-  lowest_ = std::min(lowest_, average);
-  const bool diverged = average > lowest_ + 3 * std::abs(lowest_);  // four times a loss that is above zero
-  if (!diverged || steps_ < kFewestSteps) return std::nullopt;
-  return "the loss diverges";
-}
-
 }  // namespace ddprun

@@ -50,17 +50,4 @@ class EarlyStopper {
 // loss. Anything is better than nothing; NaN never is.
 bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
 
-// Ends a range test (schedule: range_test) where the loss diverges: its exponential moving average is more than four
-// times its lowest, or it is not finite.
-class RangeTest {
- public:
-  // Takes the loss of a step, that of all ranks. Returns why the test ends here, in one sentence; nothing if it
-  // continues.
-  std::optional<std::string> observe(double loss);
-
- private:
-  int64_t steps_ = 0;
-  double sum_ = 0, lowest_ = std::numeric_limits<double>::infinity();
-};
-
 }  // namespace ddprun

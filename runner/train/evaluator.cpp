@@ -9,8 +9,8 @@
 #include "metrics/objective.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
-#include "train/out_of_memory.h"
-#include "train/state_guard.h"
+#include "sharing/out_of_memory.h"
+#include "weights/state_guard.h"
 
 #include <ddprun/error.h>
 
@@ -74,7 +74,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
       counts.add(step.counts);
     } catch (const std::exception& error) {
       rethrow_with_advice(error, log::text("evaluating the split ", split_name(split)),
-                          advice_for_evaluations(config_));
+                          advice_for_evaluations(eval_batch(config_)));
     }
   };
   std::exception_ptr error;
@@ -123,7 +123,8 @@ std::optional<PredictionTable> Evaluator::sample(Split split, const PredictionsC
   }
   return table;
 } catch (const std::exception& error) {
-  rethrow_with_advice(error, log::text("predicting the split ", split_name(split)), advice_for_evaluations(config_));
+  rethrow_with_advice(error, log::text("predicting the split ", split_name(split)),
+                      advice_for_evaluations(eval_batch(config_)));
 }
 
 }  // namespace ddprun

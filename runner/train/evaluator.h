@@ -6,7 +6,7 @@
 #include "config/experiment.h"
 #include "metrics/metric_sums.h"
 #include "train/agreement.h"
-#include "train/precision.h"
+#include "weights/precision.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/logger.h>

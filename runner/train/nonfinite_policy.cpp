@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/replicate.h"
+#include "step/gradients.h"
 #include "strict_json.h"
-#include "train/gradients.h"
 
 #include <ddprun/error.h>
 #include <ddprun/files.h>

@@ -10,10 +10,10 @@
 // The policy only decides: the trainer counts, logs and throws.
 #pragma once
 
+#include "step/context.h"
+#include "step/train_step.h"
 #include "train/agreement.h"
-#include "train/context.h"
 #include "train/train_state.h"
-#include "train/train_step.h"
 
 #include <cstdint>
 #include <deque>

@@ -2,8 +2,6 @@
 #include "train/progress_log.h"
 
 #include "base/log.h"
-#include "comm/replicate.h"
-#include "metrics/histograms.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +18,6 @@ double per_second(int64_t samples, double seconds) { return static_cast<double>(
 void ProgressLog::start() {
   samples_at_row_ = state_.samples;
   seconds_at_row_ = state_.train_seconds;
-  flops_at_row_ = state_.work.flops;
   in_step_ = false;
   samples_timed_ = samples_at_row_;
   speed_ = 0;
@@ -28,7 +25,11 @@ void ProgressLog::start() {
   take_phases();
 }
 
-const PhaseSeconds& ProgressLog::take_phases() { return phases_ += timer_.take(); }
+PhaseSeconds ProgressLog::take_phases() {
+  const auto seconds = timer_.take();
+  phases_ += seconds;
+  return seconds;
+}
 
 double ProgressLog::train_seconds() const { return state_.train_seconds + (in_step_ ? since_step_.seconds() : 0); }
 
@@ -38,14 +39,11 @@ void ProgressLog::begin_step() {
 }
 
 void ProgressLog::end_training() {
-  const double before = std::exchange(state_.train_seconds, train_seconds());
-  state_.work.possible += work_.possible(state_.train_seconds - before);
+  state_.train_seconds = train_seconds();
   in_step_ = false;
 }
 
 void ProgressLog::end_step() {
-  ++steps_measured_;
-  if (!gradients_.empty()) log_histograms();
   show_progress("train");
   samples_timed_ = state_.samples;
 }
@@ -96,10 +94,8 @@ void ProgressLog::log_training() {
     values.emplace_back("skipped_steps", static_cast<double>(state.skipped));
   const double now = train_seconds(), seconds = now - std::exchange(seconds_at_row_, now);
   speed_ = per_second(state.samples - std::exchange(samples_at_row_, state.samples), seconds);
-  const TrainWork work{.tokens_per_sample = state.work.tokens_per_sample,
-                       .flops = state.work.flops - std::exchange(flops_at_row_, state.work.flops),
-                       .possible = work_.possible(seconds)};
-  std::ranges::move(work_.speeds(speed_, work, seconds), std::back_inserter(values));
+  values.emplace_back("samples_per_second", speed_);
+  features_.each(&Feature::add_to_row, RowSpan{.seconds = seconds, .until = now, .samples_per_second = speed_}, values);
   log_row("train", std::move(values));
 }
 
@@ -108,17 +104,43 @@ void ProgressLog::log_part(double evaluation_seconds) {
   const auto totals = std::exchange(state.part, {});
   const auto samples = state.samples - std::exchange(state.part_samples, state.samples);
   const auto seconds = state.train_seconds - std::exchange(state.part_seconds, state.train_seconds);
-  const auto before = std::exchange(state.part_work, state.work);
-  const TrainWork work{.tokens_per_sample = state.work.tokens_per_sample,
-                       .flops = state.work.flops - before.flops,
-                       .possible = state.work.possible - before.possible};
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
   std::ranges::move(step_.lr().values(), std::back_inserter(values));
-  std::ranges::move(work_.speeds(per_second(samples, seconds), work, seconds), std::back_inserter(values));
+  const auto speed = per_second(samples, seconds);
+  values.emplace_back("samples_per_second", speed);
+  features_.each(
+      &Feature::add_to_row,
+      RowSpan{.is_part = true, .seconds = seconds, .until = state.train_seconds, .samples_per_second = speed}, values);
   values.emplace_back("train_seconds", seconds);
   if (evaluation_seconds > 0) values.emplace_back("evaluation_seconds", evaluation_seconds);
   log_row("epoch", std::move(values));
+}
+
+void ProgressLog::save() {
+  state_.window = window_.exact_totals(context_.communicator);
+  state_.clock = clock_.state();
+}
+
+void ProgressLog::restore() {
+  window_.reset(context_.is_rank_zero() ? state_.window : std::vector<ExactTotal>());
+  clock_.set_state(state_.clock);
+}
+
+RunEnd ProgressLog::end() const {
+  const auto& world = context_.communicator.world();
+  return {.stop_reason = state_.stop_reason,
+          .steps = state_.step,
+          .epochs = static_cast<double>(state_.step) / static_cast<double>(plan_.steps_per_epoch()),
+          .samples = state_.samples,
+          .total_seconds = clock_.seconds(),
+          .train_seconds = state_.train_seconds,
+          .samples_per_second = static_cast<double>(state_.samples) / std::max(state_.train_seconds, 1e-9),
+          .metrics = state_.last_metrics,
+          .best = state_.best_metrics,
+          .best_step = state_.best_step,
+          .world_size = world.size,
+          .nodes = world.nodes};
 }
 
 void ProgressLog::log_row(const std::string& split, NamedValues values) {
@@ -128,48 +150,6 @@ void ProgressLog::log_row(const std::string& split, NamedValues values) {
                             .step = state_.step,
                             .samples = state_.samples,
                             .values = std::move(values)});
-}
-
-bool ProgressLog::system_row_is_due() {
-  const auto every = context_.experiment.trainer.system_metrics_seconds;
-  if (!context_.is_rank_zero() || every == 0 || since_measured_.seconds() < every) return false;
-  since_measured_.restart();
-  return true;
-}
-
-void ProgressLog::log_system() {
-  if (context_.experiment.trainer.system_metrics_seconds == 0 || steps_measured_ == 0) return;
-  const auto seconds = timer_.take();
-  phases_ += seconds;
-  auto table = system_metrics_.gather(seconds, std::exchange(steps_measured_, 0), context_.communicator);
-  since_measured_.restart();
-  table.epoch = epoch();
-  table.step = state_.step;
-  log_row("system", system_values(table));
-  context_.loggers.ranks(table);
-}
-
-// Returns whether to show gradients. All ranks have the same weights and gradients: only rank 0 shows them, without
-// communication.
-bool ProgressLog::watch_gradients() {
-  const auto& config = context_.experiment.histograms;
-  if (!plan_.due(config.every, state_.step + 1)) return false;
-  if (!context_.is_rank_zero()) {
-    step_.show_gradients({});
-    return true;
-  }
-  step_.show_gradients([this, bins = config.bins](const std::vector<NamedParameter>& parameters) {
-    gradients_ = histograms_of_gradients(parameters, bins);
-  });
-  return true;
-}
-
-void ProgressLog::log_histograms() {
-  HistogramTable table{.epoch = epoch(), .step = state_.step};
-  table.histograms = histograms_of_weights(trainable_parameters(*context_.model), context_.experiment.histograms.bins);
-  std::ranges::move(gradients_, std::back_inserter(table.histograms));
-  gradients_.clear();
-  context_.loggers.histograms(table);
 }
 
 void ProgressLog::event(const std::string& kind, const std::string& text) {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Sends the loggers rows of metrics, the measurements of each rank, histograms, progress and events during training.
+// Sends the loggers rows of metrics, progress and events during training.
 // Used from the training thread, on all ranks; only rank 0 has loggers.
 #pragma once
 
 #include "base/clock.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
-#include "metrics/system_metrics.h"
-#include "train/context.h"
+#include "step/context.h"
+#include "step/train_step.h"
+#include "train/feature.h"
 #include "train/train_state.h"
-#include "train/train_step.h"
-#include "train/work_meter.h"
 
 #include <string>
 #include <vector>
@@ -20,14 +19,15 @@ namespace ddprun {
 class ProgressLog {
  public:
   // All arguments outlive it.
-  ProgressLog(const Context& context, const TrainPlan& plan, TrainState& state, TrainStep& step, StepTimer& timer)
+  ProgressLog(const Context& context, const TrainPlan& plan, TrainState& state, TrainStep& step,
+              const Features& features)
       : context_(context),
         plan_(plan),
         state_(state),
         step_(step),
-        timer_(timer),
-        work_(context, state),
-        system_metrics_(context.backend.get()) {}
+        timer_(step.timer()),
+        features_(features),
+        clock_(context.command_started_at) {}
 
   // Called at the beginning of an attempt: rows count from the state's step on.
   void start();
@@ -46,8 +46,6 @@ class ProgressLog {
     end_training();
   }
 
-  WorkMeter& work() { return work_; }  // of the steps that are run
-
   // Adds a step that counts to the sums of the next row.
   void add(const StepOutcome& outcome) { window_.add(outcome.sums()); }
 
@@ -59,46 +57,39 @@ class ProgressLog {
   void event(const std::string& kind, const std::string& text);
   void show_progress(const char* phase);
 
-  // Returns whether a row "system" is due, by rank 0's clock; false on the other ranks.
-  bool system_row_is_due();
-  void log_system();  // collective
+  // Puts the sums of all ranks into the state, for a checkpoint, and the time of the run. Collective.
+  void save();
 
-  // Returns whether the gradients of the next step are to be shown, so that it is watched: equal on all ranks.
-  bool watch_gradients();
+  // Continues with the state's sums of all ranks, on rank 0, and with its time.
+  void restore();
 
-  // Puts the sums of all ranks into the state, for a checkpoint. Collective.
-  void save_window() { state_.window = window_.exact_totals(context_.communicator); }
+  // Returns what of a run's end is known from its state.
+  RunEnd end() const;
 
-  // Continues with the state's sums of all ranks, on rank 0.
-  void restore_window() { window_.reset(context_.is_rank_zero() ? state_.window : std::vector<ExactTotal>()); }
+  // Returns the phases of the steps since the last call. Waits for a GPU.
+  PhaseSeconds take_phases();
+  const PhaseSeconds& phases() const { return phases_; }  // of this attempt's steps, up to the last call
 
-  // Returns the phases of this attempt's steps. Waits for a GPU.
-  const PhaseSeconds& take_phases();
-  const PhaseSeconds& phases() const { return phases_; }
+  int64_t epoch() const { return plan_.epoch_of(state_.step); }
 
  private:
   double speed();
   void log_training();
-  void log_histograms();
-  int64_t epoch() const { return plan_.epoch_of(state_.step); }
 
   const Context& context_;
   const TrainPlan& plan_;
   TrainState& state_;
   TrainStep& step_;
   StepTimer& timer_;
-  WorkMeter work_;
-  SystemMetrics system_metrics_;
-  MetricSums window_;                 // since the state's `window` was taken
-  PhaseSeconds phases_;               // except those still in the timer
-  int64_t steps_measured_ = 0;        // since the last row of the split "system"
-  std::vector<Histogram> gradients_;  // of the last step, if they are shown
-  Stopwatch since_progress_, since_step_, since_measured_;
+  const Features& features_;
+  MetricSums window_;    // since the state's `window` was taken
+  PhaseSeconds phases_;  // except those still in the timer
+  RunClock clock_;
+  Stopwatch since_progress_, since_step_;
   bool in_step_ = false;
   bool told_of_nothing_ = false;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps
-  double flops_at_row_ = 0;
   int64_t samples_timed_ = 0;  // of the steps before this one, whose time the state has
   double speed_ = 0;           // samples per second, last shown; 0: no step was timed
 };

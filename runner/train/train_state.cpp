@@ -3,9 +3,12 @@
 
 #include "base/log.h"
 #include "data/loader.h"
+#include "step/context.h"
+#include "step/train_step.h"
 
 #include <ddprun/error.h>
 
+#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -100,13 +103,13 @@ MemoryFormat memory_format_of(const json& word, const std::string& where) {
   throw UserError(where + ": its training state has an unknown memory_format: " + word.get<std::string>());
 }
 
-json to_json_list(const TrainWork& work) { return {work.tokens_per_sample, exact(work.flops), exact(work.possible)}; }
-
-TrainWork train_work(const json& list) {
-  return {.tokens_per_sample = list.at(0), .flops = exact(list.at(1)), .possible = exact(list.at(2))};
-}
-
 constexpr int64_t kFormat = 1;
+
+// Keys of features, as the format has them in the checkpoint of every run, whatever features it uses.
+json kept_by_all() {
+  const auto no_work = json::array({0, 0, 0});
+  return {{"work", no_work}, {"part_work", no_work}, {"micro_batch", 0}, {"recomputes", false}, {"machine", {0, ""}}};
+}
 
 void require_known_format(const json& state, const std::string& where) {
   const auto format = state.at("format").get<int64_t>();
@@ -117,46 +120,47 @@ void require_known_format(const json& state, const std::string& where) {
 
 }  // namespace
 
+void TrainState::end(RunStatus how, const std::string& reason) {
+  if (finished) return;
+  finished = how;
+  stop_reason = reason;
+}
+
 std::string TrainState::to_json() const {
-  return json{
-             {"format", kFormat},
-             {"step", step},
-             {"evaluated_step", evaluated_step},
-             {"evaluation_asked", evaluation_asked},
-             {"samples", samples},
-             {"window", to_json_list(window)},
-             {"row", to_json_list(row)},
-             {"part", {{"totals", to_json_list(part)}, {"samples", part_samples}, {"train_seconds", part_seconds}}},
-             {"work", to_json_list(work)},
-             {"part_work", to_json_list(part_work)},
-             {"stopper", {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
-             {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
-             {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
-             {"micro_batch", micro_batch},
-             {"recomputes", recomputes},
-             {"memory_format", word_of(memory_format)},
-             {"nonfinite",
-              {{"skipped", skipped}, {"in_row", skips_in_row}, {"skipped_without_overflow", skipped_without_overflow}}},
-             {"best_value", exact(best_value)},
-             {"best_metrics", to_json_list(best_metrics)},
-             {"best_step", best_step},
-             {"history", to_json_object(history)},
-             {"last_metrics", to_json_list(last_metrics)},
-             {"finished", finished ? word_of(*finished) : ""},
-             {"stop_reason", stop_reason},
-             {"train_seconds", train_seconds},
-             {"clock", {clock.earlier, clock.started_at, clock.seconds}},
-             {"global_batch", global_batch},
-             {"batch_per_worker", batch_per_worker},
-             {"seed", seed},
-             {"shards", shards},
-             {"threads", threads},
-             {"machine", {machine_digest, machine}},
-             {"world_size", world_size},
-             {"devices", devices},
-             {"train_samples", train_samples}}
-             .dump(2) +
-         "\n";
+  json text{{"format", kFormat},
+            {"step", step},
+            {"evaluated_step", evaluated_step},
+            {"evaluation_asked", evaluation_asked},
+            {"samples", samples},
+            {"window", to_json_list(window)},
+            {"row", to_json_list(row)},
+            {"part", {{"totals", to_json_list(part)}, {"samples", part_samples}, {"train_seconds", part_seconds}}},
+            {"stopper", {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
+            {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
+            {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
+            {"memory_format", word_of(memory_format)},
+            {"nonfinite",
+             {{"skipped", skipped}, {"in_row", skips_in_row}, {"skipped_without_overflow", skipped_without_overflow}}},
+            {"best_value", exact(best_value)},
+            {"best_metrics", to_json_list(best_metrics)},
+            {"best_step", best_step},
+            {"history", to_json_object(history)},
+            {"last_metrics", to_json_list(last_metrics)},
+            {"finished", finished ? word_of(*finished) : ""},
+            {"stop_reason", stop_reason},
+            {"train_seconds", train_seconds},
+            {"clock", {clock.earlier, clock.started_at, clock.seconds}},
+            {"global_batch", global_batch},
+            {"batch_per_worker", batch_per_worker},
+            {"seed", seed},
+            {"shards", shards},
+            {"threads", threads},
+            {"world_size", world_size},
+            {"devices", devices},
+            {"train_samples", train_samples}};
+  text.update(kept_by_all());
+  for (const auto& [key, state] : of_features) text[key] = json::parse(state);
+  return text.dump(2) + "\n";
 }
 
 TrainState TrainState::from_json(const std::string& text, const std::string& where) {
@@ -174,16 +178,12 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     state.part = metric_totals(part.at("totals"));
     part.at("samples").get_to(state.part_samples);
     part.at("train_seconds").get_to(state.part_seconds);
-    state.work = train_work(from.at("work"));
-    state.part_work = train_work(from.at("part_work"));
     const auto& stopper = from.at("stopper");
     state.stopper = {exact_or_none(stopper.at(0)), stopper.at(1), stopper.at(2)};
     const auto& schedule = from.at("schedule");
     state.schedule = {schedule.at(0), exact_or_none(schedule.at(1)), schedule.at(2), schedule.at(3)};
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
-    from.at("micro_batch").get_to(state.micro_batch);
-    from.at("recomputes").get_to(state.recomputes);
     state.memory_format = memory_format_of(from.at("memory_format"), where);
     const auto& nonfinite = from.at("nonfinite");
     nonfinite.at("skipped").get_to(state.skipped);
@@ -204,15 +204,50 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("seed").get_to(state.seed);
     from.at("shards").get_to(state.shards);
     from.at("threads").get_to(state.threads);
-    from.at("machine").at(0).get_to(state.machine_digest);
-    from.at("machine").at(1).get_to(state.machine);
     from.at("world_size").get_to(state.world_size);
     from.at("devices").get_to(state.devices);
     from.at("train_samples").get_to(state.train_samples);
+    auto of_features = from;
+    const auto own = json::parse(TrainState().to_json()), of_all = kept_by_all();
+    for (const auto& [key, value] : own.items())
+      if (!of_all.contains(key)) of_features.erase(key);
+    for (const auto& [key, value] : of_all.items()) from.at(key);
+    for (const auto& [key, value] : of_features.items()) state.of_features[key] = value.dump();
     return state;
   } catch (const json::exception& error) {
-    throw UserError(where + ": the training state in it is not one of this version of ddprun (" + error.what() + ")");
+    throw not_of_this_version(where, error);
   }
+}
+
+UserError not_of_this_version(const std::string& where, const std::exception& error) {
+  return UserError(where + ": the training state in it is not one of this version of ddprun (" + error.what() + ")");
+}
+
+TrainState first_state(const Context& context) {
+  const auto& trainer = context.experiment.trainer;
+  return {.global_batch = trainer.global_batch,
+          .batch_per_worker = trainer.batch_per_worker,
+          .seed = context.experiment.seed,
+          .shards = trainer.shards,
+          .threads = at::get_num_threads(),
+          .world_size = context.communicator.world().size,
+          .devices = context.devices(),
+          .train_samples = context.dataset->size(Split::kTrain)};
+}
+
+void TrainState::take(TrainStep& made, const Context& context) {
+  skipped_without_overflow = made.skipped();
+  memory_format = context.precision.memory_format();
+  scaler = made.scaler().state();
+}
+
+void TrainState::give(TrainStep& made) const { made.restore(schedule, scaler, skipped_without_overflow); }
+
+void TrainState::enter(const TrainState& now) {
+  batch_per_worker = now.batch_per_worker;
+  threads = now.threads;
+  world_size = now.world_size;
+  devices = now.devices;
 }
 
 void TrainState::require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const {
@@ -261,6 +296,14 @@ bool TrainPlan::at_part_end(const TrainState& state) const {
   const bool boundary =
       all_done(state) || is_epoch_end(state.step) || due(eval_every_, state.step) || state.evaluation_asked;
   return boundary && state.step > state.evaluated_step;
+}
+
+Schedule schedule_of(const Context& context, const TrainPlan& plan) {
+  Schedule schedule(context.experiment.schedule, context.experiment.trainer.global_batch, plan.steps_per_epoch(),
+                    plan.max_steps(), context.optimizer->groups().front().lr);
+  if (!context.is_rank_zero()) return schedule;
+  for (const auto& warning : schedule.warnings()) log::warn(warning);
+  return schedule;
 }
 
 }  // namespace ddprun

@@ -6,23 +6,26 @@
 #include "config/monitors.h"
 #include "metrics/metric_sums.h"
 #include "metrics/run_summary.h"
+#include "step/grad_scaler.h"
+#include "step/schedule.h"
 #include "train/early_stopper.h"
-#include "train/grad_scaler.h"
-#include "train/schedule.h"
+
+#include <ddprun/error.h>
 
 #include <cstdint>
+#include <exception>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun {
 
-// What a training has done, in tokens and floating-point operations.
-struct TrainWork {
-  int64_t tokens_per_sample = 0;  // 0: its samples are no sequences
-  double flops = 0;               // of forward and backward, all ranks together; 0: not counted
-  double possible = 0;            // what all devices could have done in that time; NaN: not known
-};
+struct Context;
+class TrainStep;
+
+// What features keep (feature.h): texts of JSON by their keys in progress.json.
+using FeatureStates = std::map<std::string, std::string>;
 
 struct TrainState {
   int64_t step = 0;                // optimizer steps done
@@ -34,12 +37,9 @@ struct TrainState {
   std::vector<MetricTotal> part;   // since the last part's end
   int64_t part_samples = 0;        // `samples` and `train_seconds` there
   double part_seconds = 0;
-  TrainWork work, part_work;  // in all, and at the last part's end; of rank 0's counting
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;
-  int64_t micro_batch = 0;                                    // found by trainer.micro_batch=auto; 0: not searched
-  bool recomputes = false;                                    // found by trainer.recompute=auto, together with it
   MemoryFormat memory_format = MemoryFormat::kChannelsFirst;  // set by trainer.memory_format or found by its auto
   std::optional<double> best_value;                           // of checkpoint.monitor
   NamedValues best_metrics;              // all metrics of that evaluation, checkpoint.monitor's first
@@ -56,18 +56,28 @@ struct TrainState {
   int64_t global_batch = 0;      // at the start of the run: a resumed run must use the same
   int64_t batch_per_worker = 0;  // of the attempt that saved it; 0: global_batch was set
   uint64_t seed = 0;
-  int64_t shards = 0;           // trainer.shards
-  int64_t threads = 1;          // of each rank's kernels in the attempt that saved it
-  uint64_t machine_digest = 0;  // what machine_check.h computes, with trainer.shards
-  std::string machine;          // that computed it, for people; empty: it was not computed
-  int64_t world_size = 1;       // of the attempt that saved it
-  int64_t devices = 1;          // of each rank of it
+  int64_t shards = 0;      // trainer.shards
+  int64_t threads = 1;     // of each rank's kernels in the attempt that saved it
+  int64_t world_size = 1;  // of the attempt that saved it
+  int64_t devices = 1;     // of each rank of it
   int64_t train_samples = 0;
+  FeatureStates of_features;  // those of features that this program does not have are kept as they are
+
+  // Ends the training after this step, the same on all ranks, if it has not ended yet.
+  void end(RunStatus how, const std::string& reason);
+  void stop_early(const std::string& reason) { end(RunStatus::kStoppedEarly, reason); }
 
   std::string to_json() const;
 
   // Throws UserError if the text is not what to_json() writes; `where` names the file.
   static TrainState from_json(const std::string& text, const std::string& where);
+
+  // Takes what the step knows of itself, for a checkpoint, and gives it back: scaler, schedule, skipped steps.
+  void take(TrainStep& made, const Context& context);
+  void give(TrainStep& made) const;
+
+  // Notes the ranks and threads of this attempt in the state of another.
+  void enter(const TrainState& now);
 
   // Throws UserError if a run with this experiment and `now_samples` for training cannot continue from this state: it
   // would not see the same samples in the same order, or not in the same shards.
@@ -78,6 +88,12 @@ struct TrainState {
   // run, and so asks for another global batch, which is trainer.global_batch there.
   int64_t kept_batch(const TrainerConfig& trainer, const std::string& where) const;
 };
+
+// Returns the state at the start of a run.
+TrainState first_state(const Context& context);
+
+// Returns the error of a checkpoint's text of JSON that cannot be read; `where` names its file.
+UserError not_of_this_version(const std::string& where, const std::exception& error);
 
 // Knows the length of a training and what is due at which step: the same on all ranks.
 class TrainPlan {
@@ -104,5 +120,8 @@ class TrainPlan {
   int64_t steps_per_epoch_, max_steps_;
   Interval eval_every_;
 };
+
+// Returns the experiment's schedule over the plan's steps, and warns of what they do not reach.
+Schedule schedule_of(const Context& context, const TrainPlan& plan);
 
 }  // namespace ddprun

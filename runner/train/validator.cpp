@@ -5,12 +5,12 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "config/monitors.h"
-#include "config/yaml_reader.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
-#include "train/state_guard.h"
+#include "weights/state_guard.h"
 
 #include <ddprun/error.h>
+#include <ddprun/value.h>
 
 #include <algorithm>
 #include <cmath>
@@ -262,13 +262,18 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
   return std::nullopt;
 }
 
-Validator::TestResult Validator::test(const WithWeights& with_weights) {
-  if (context_.dataset->size(Split::kTest) == 0) return {};
-  if (state_.best_step != state_.step && !test_best(with_weights)) return {};
+void Validator::test(Checkpointer& checkpoints) try {
+  if (context_.dataset->size(Split::kTest) == 0) return;
+  if (state_.best_step == state_.step || test_best(checkpoints)) test_model();
+} catch (const TestError& error) {  // any other is this rank's alone: the others would wait for it
+  test_error_ = error.what();
+}
+
+void Validator::test_model() {
   if (tested_.step != state_.step) {
     const auto& limit = context_.experiment.trainer.test_batches;
     auto result = evaluate(Split::kTest, limit, [this](const auto& error) { share(error); });
-    if (!result) return {};
+    if (!result) return;
     tested_ = {state_.step, *std::move(result)};
   }
   const auto& totals = tested_.result.totals;
@@ -277,16 +282,16 @@ Validator::TestResult Validator::test(const WithWeights& with_weights) {
   update(state_.last_metrics, values);
   if (state_.best_step == state_.step) update(state_.best_metrics, values);
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
-  if (accuracy == totals.end()) return {};
-  return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
+  if (accuracy == totals.end()) return;
+  result_ = {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
 }
 
 // Adds the test of the best checkpoint to the best metrics; returns false if it was interrupted. It has no row: its
 // step is over, and the metrics that the test split's rows show last are those of the last checkpoint.
-bool Validator::test_best(const WithWeights& with_weights) {
+bool Validator::test_best(Checkpointer& checkpoints) {
   bool whole = true;
   if (!state_.best_value) return whole;
-  with_weights(state_.best_step, [&] {
+  checkpoints.with_weights_of(checkpoint_name(state_.best_step), [&] {
     hooks_.alive();
     const auto& limit = context_.experiment.trainer.test_batches;
     const auto result = run(Split::kTest, limit, [this](const auto& error) { share(error); });

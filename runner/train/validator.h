@@ -3,11 +3,12 @@
 // test at the end. Used from the training thread, by all ranks alike.
 #pragma once
 
+#include "step/train_step.h"
+#include "train/checkpointer.h"
 #include "train/early_stopper.h"
 #include "train/evaluator.h"
 #include "train/progress_log.h"
 #include "train/train_state.h"
-#include "train/train_step.h"
 
 #include <ddprun/error.h>
 
@@ -42,10 +43,6 @@ class Validator {
     std::function<bool(Split split)> interrupted;
     std::function<bool()> give_up;
   };
-  // Calls `use` while the model has the weights to predict with of the checkpoint of that step; does nothing, but warn,
-  // if there is no such checkpoint. Collective.
-  using WithWeights = std::function<void(int64_t step, const std::function<void()>& use)>;
-
   struct TestResult {
     int64_t correct = -1, total = -1;  // -1: the task has no classes
   };
@@ -82,9 +79,11 @@ class Validator {
   const NamedValues& evaluated() const { return evaluated_; }
 
   // Tests the model and, if the best checkpoint is another one, that too: its results join the state's best metrics.
-  // Returns the model's; none if it was interrupted. Throws on all ranks what goes wrong on one, so that the end of a
-  // trained run continues without a test.
-  TestResult test(const WithWeights& with_weights);
+  // What goes wrong on one rank is on all the reason for which there are no results: a trained run ends without them.
+  void test(Checkpointer& checkpoints);
+
+  const TestResult& tested() const { return result_; }  // none if it was interrupted
+  const std::string& test_error() const { return test_error_; }
 
  private:
   using Share = std::function<void(const std::exception_ptr&)>;
@@ -92,7 +91,8 @@ class Validator {
   std::optional<Evaluation> run(Split split, const Limit& limit, const Share& share = {});
   std::optional<Evaluation> evaluate(Split split, const Limit& limit, const Share& share = {});
   void share(const std::exception_ptr& error);
-  bool test_best(const WithWeights& with_weights);
+  void test_model();
+  bool test_best(Checkpointer& checkpoints);
   void take(const Evaluation& evaluation);
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);
@@ -116,6 +116,8 @@ class Validator {
     int64_t step = -1;
     Evaluation result;
   } tested_;  // the test split's result, if validation used that split for lack of its own
+  TestResult result_;
+  std::string test_error_;
 };
 
 }  // namespace ddprun

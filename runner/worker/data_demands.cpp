@@ -2,9 +2,9 @@
 #include "worker/data_demands.h"
 
 #include "base/log.h"
+#include "config/feature_section.h"
 #include "config/idle_settings.h"
 #include "config/key_path.h"
-#include "config/yaml_reader.h"
 #include "data/data_survey.h"
 #include "plugin_host/plugin_call.h"
 #include "train/train_state.h"
@@ -96,16 +96,16 @@ std::vector<std::string> beyond_the_end(const Experiment& experiment, int64_t sa
   if (samples == 0) return {};
   const TrainPlan plan(experiment.trainer, samples);
   std::vector<std::string> lines;
-  const auto check = [&](const char* key, int64_t first, const char* what) {
+  const auto check = [&](const BeginningKey& beginning) {
+    const auto& [key, what, step] = beginning;
+    const auto first = step(experiment, plan.steps_per_epoch());
     const auto* written = find_at(experiment.config, *parse_key_path(key));
     if (!written || first <= plan.max_steps()) return;
     lines.push_back(problem_line(written->origin(), key,
                                  log::text("has no effect: ", what, " after step ", first, ", and the run has ",
                                            plan.max_steps(), " steps of ", plan.steps_per_epoch(), " an epoch")));
   };
-  const auto& every = experiment.histograms.every;
-  check("histograms.every", every.steps + every.epochs * plan.steps_per_epoch(), "the first are drawn");
-  if (experiment.trainer.max_steps == 0) check("profile.steps", experiment.profile.steps.first, "the profile begins");
+  for (const auto& section : feature_sections()) std::ranges::for_each(section.beginnings, check);
   return lines;
 }
 

@@ -3,7 +3,7 @@
 // other thread of a hanging process could.
 #pragma once
 
-#include "comm/flight_record.h"
+#include "device/flight_record.h"
 
 #include <filesystem>
 #include <functional>

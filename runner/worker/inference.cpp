@@ -7,12 +7,12 @@
 #include "metrics/predictions.h"
 #include "metrics/worst_predictions.h"
 #include "plugin_host/plugin_call.h"
-#include "train/base_weights.h"
+#include "sharing/out_of_memory.h"
 #include "train/evaluator.h"
-#include "train/model_weights.h"
-#include "train/out_of_memory.h"
-#include "train/state_guard.h"
 #include "train/train_state.h"
+#include "weights/base_weights.h"
+#include "weights/model_weights.h"
+#include "weights/state_guard.h"
 #include "worker/runtime.h"
 #include "worker/worker.h"
 
@@ -164,7 +164,7 @@ class PredictionTask final : public Inference {
       for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
     } catch (const std::exception& error) {
       rethrow_with_advice(error, log::text("predicting the split ", split_name(split)),
-                          advice_for_evaluations(trainer));
+                          advice_for_evaluations(eval_batch(trainer)));
     }
     if (file_) file_->finish();
     auto counts = at::tensor({correct_, classified_, dark_, light_}, at::kLong);

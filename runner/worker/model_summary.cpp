@@ -4,7 +4,7 @@
 #include "comm/replicate.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
-#include "train/state_guard.h"
+#include "weights/state_guard.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/zeros_like.h>

@@ -2,8 +2,8 @@
 // Lists the layers of a model.
 #pragma once
 
-#include "comm/device_backend.h"
-#include "train/precision.h"
+#include "device/device_backend.h"
+#include "weights/precision.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/logger.h>

@@ -8,7 +8,7 @@
 #include "data/checked_split.h"
 #include "data/data_form.h"
 #include "plugin_host/plugin_call.h"
-#include "train/state_guard.h"
+#include "weights/state_guard.h"
 
 #include <ddprun/error.h>
 #include <ddprun/image_store.h>

@@ -3,15 +3,15 @@
 #pragma once
 
 #include "comm/communicator.h"
-#include "comm/device_backend.h"
 #include "config/experiment.h"
+#include "device/device_backend.h"
 #include "imaging/image_batcher.h"
 #include "launch/heartbeat.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_host.h"
-#include "train/data_parallel.h"
-#include "train/precision.h"
+#include "step/data_parallel.h"
+#include "weights/precision.h"
 
 #include <ddprun/fused_layers.h>
 

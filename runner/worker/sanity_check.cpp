@@ -3,7 +3,6 @@
 
 #include "base/communication_error.h"
 #include "config/monitors.h"
-#include "config/yaml_reader.h"
 #include "data/checked_split.h"
 #include "data/data_survey.h"
 #include "data/loader.h"
@@ -14,25 +13,26 @@
 #include "metrics/metric_sums.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
-#include "train/base_weights.h"
+#include "sharing/late_weights.h"
+#include "sharing/master_weights.h"
+#include "sharing/optimizer_share.h"
+#include "sharing/recomputation.h"
+#include "step/train_step.h"
+#include "step/trials.h"
 #include "train/evaluator.h"
-#include "train/freezing.h"
-#include "train/late_weights.h"
-#include "train/layer_decay.h"
-#include "train/master_weights.h"
-#include "train/model_weights.h"
-#include "train/optimizer_share.h"
-#include "train/precision.h"
-#include "train/pretrained_weights.h"
-#include "train/recomputation.h"
-#include "train/state_guard.h"
 #include "train/train_state.h"
-#include "train/train_step.h"
-#include "train/trials.h"
+#include "weights/base_weights.h"
+#include "weights/freezing.h"
+#include "weights/layer_decay.h"
+#include "weights/model_weights.h"
+#include "weights/precision.h"
+#include "weights/pretrained_weights.h"
+#include "weights/state_guard.h"
 #include "worker/data_demands.h"
 
 #include <ddprun/error.h>
 #include <ddprun/parameters.h>
+#include <ddprun/value.h>
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -115,7 +115,7 @@ class Scene {
       model_->prepare(data_);
       require_trainable(*model_);
     });
-    take_up_frozen(*model_, experiment_.pretrained);
+    take_up_frozen(*model_, experiment_.features.of<FreezingConfig>());
     optimizer_ = started_optimizer(plugins_.make_optimizer(experiment_.optimizer), *model_, experiment_);
     recomputation_.emplace(std::vector{model_}, experiment_.trainer.recompute);
     take_pretrained();
@@ -127,10 +127,10 @@ class Scene {
     if (!pretrained.file.empty()) lines.push_back(load_pretrained(*model_, pretrained).text(pretrained.file));
     if (pretrained.layer_decay != 1) lines.push_back(layer_decay_text(*model_, pretrained));
     const auto steps = TrainPlan(experiment_.trainer, dataset_.size(Split::kTrain)).steps_per_epoch();
-    const Freezing freezing({model_}, pretrained, steps);
+    const Freezing freezing({model_}, experiment_.features.of<FreezingConfig>(), steps);
     if (freezing.is_used()) lines.push_back(freezing.text());
     if (experiment_.checkpoint.only_trainable) {
-      done_.left_out = BaseWeights(*model_, freezing, digests_of_weights(*model_)).text();
+      done_.left_out = BaseWeights(*model_, freezing.never_trained(), digests_of_weights(*model_)).text();
       left_out_ = freezing.never_trained();
     }
     if (!experiment_.trainer.shard_optimizer) return;

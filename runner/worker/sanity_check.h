@@ -5,7 +5,7 @@
 
 #include "config/experiment.h"
 #include "plugin_host/plugin_host.h"
-#include "train/memory_plan.h"
+#include "sharing/memory_plan.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/model.h>

@@ -10,20 +10,21 @@
 #include "config/resumed_keys.h"
 #include "data/account.h"
 #include "data/data_form.h"
+#include "features/features.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
 #include "metrics/objective.h"
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
-#include "train/base_weights.h"
-#include "train/checkpoint_exchange.h"
-#include "train/freezing.h"
-#include "train/master_weights.h"
-#include "train/model_weights.h"
-#include "train/precision.h"
-#include "train/shard_check.h"
-#include "train/state_guard.h"
+#include "sharing/master_weights.h"
+#include "train/same_data.h"
 #include "train/trainer.h"
+#include "weights/base_weights.h"
+#include "weights/checkpoint_exchange.h"
+#include "weights/freezing.h"
+#include "weights/model_weights.h"
+#include "weights/precision.h"
+#include "weights/state_guard.h"
 #include "worker/data_demands.h"
 #include "worker/fault_injection.h"
 #include "worker/flight_record_writer.h"
@@ -53,6 +54,16 @@ int64_t peak_rss_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
+// Returns what failure reports call the part of a training that the activity begins, or is in.
+const char* phase_of(Activity activity, const char* now) {
+  switch (activity) {
+    case Activity::kLoadingData: return "training";
+    case Activity::kEvaluating: return "evaluating";
+    case Activity::kSaving: return "saving";
+    default: return now;
+  }
+}
+
 // Trains. Its parts are created in this order and destroyed in reverse.
 class TrainTask final : public WorkerTask {
  public:
@@ -80,8 +91,7 @@ class TrainTask final : public WorkerTask {
       leave_together();
       return kWorkerRollsBack;
     } catch (...) {
-      phase_ = trainer.phase();
-      if (!trainer.refused()) step_ = trainer.state().step;
+      if (!trainer.validator().refused()) step_ = trainer.state().step;
       throw;
     }
   }
@@ -108,7 +118,7 @@ class TrainTask final : public WorkerTask {
     runtime_.set_memory_format(memory_format());
     auto optimizer = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
     in_plugin({"model", "prepare"}, [&] { require_trainable(*runtime_.model); });
-    take_up_frozen(*runtime_.model, runtime_.experiment.pretrained);
+    take_up_frozen(*runtime_.model, runtime_.experiment.features.of<FreezingConfig>());
     optimizer_ = started_optimizer(std::move(optimizer), *runtime_.model, runtime_.experiment);
     layers_ = layers();  // while none is frozen
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
@@ -187,13 +197,6 @@ class TrainTask final : public WorkerTask {
     return loggers;
   }
 
-  std::vector<NamedCallback> make_callbacks() const {
-    std::vector<NamedCallback> callbacks;
-    for (const auto& choice : runtime_.experiment.callbacks)
-      callbacks.push_back({choice.plugin, choice.path, runtime_.plugins.make_callback(choice)});
-    return callbacks;
-  }
-
   void on_activity(Activity activity, int64_t step) {
     heartbeat_.beat(activity, step);
     if (fault_) fault_(name_of(activity), step);
@@ -252,10 +255,16 @@ class TrainTask final : public WorkerTask {
                     .device = runtime_.device,
                     .parallel = runtime_.data_parallel(),
                     .images = runtime_.images(),
-                    .on_activity = [this](Activity activity, int64_t step) { on_activity(activity, step); },
+                    .on_activity =
+                        [this](Activity activity, int64_t step) {
+                          phase_ = phase_of(activity, phase_);
+                          on_activity(activity, step);
+                        },
+                    .plugins = &runtime_.plugins,
                     .first_weights = first_weights_,
-                    .command_started_at = runtime_.place.started_at},
-                   make_callbacks(), stop_requested_);
+                    .command_started_at = runtime_.place.started_at,
+                    .poisons_old_weights = std::getenv("DDPRUN_POISON") != nullptr},
+                   make_features, stop_requested_);
   }
 
   // Tells that a resumed run has done all of its steps. Throws UserError if settings of the training have changed
@@ -301,8 +310,7 @@ class TrainTask final : public WorkerTask {
     if (place.rank == 0 && trainer.state().step % trainer.plan().steps_per_epoch() != 0) tell_of_another_order();
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.attempt.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.attempt.run_dir, place.attempt.number);
-    if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
-    if (place.rank == 0) tell_of_base(trainer.base());
+    if (place.rank == 0) tell_of_base(trainer.checkpoints().base());
     if (place.rank == 0 && runtime_.experiment.trainer.ema_decay > 0)
       log::info(
           "trainer.ema_decay: val/ and test/ are measured with the averaged weights, as predict and export take them");
@@ -434,7 +442,7 @@ class TrainTask final : public WorkerTask {
     const auto earlier = read_troubles(run_dir);
     RunSummary summary{.end = end,
                        .first_step_seconds = first_step_seconds_,
-                       .phases = trainer.phases(),
+                       .phases = trainer.log().phases(),
                        .peak_rss_bytes = peak_rss_bytes(),
                        .memory_format = runtime_.precision.memory_format(),
                        .cuda_graph = trainer.step().graphs().state(),
@@ -445,7 +453,7 @@ class TrainTask final : public WorkerTask {
                        .history = trainer.state().history,
                        .best_checkpoint = best_checkpoint(end),
                        .ranks = ranks_,
-                       .test_error = trainer.test_error(),
+                       .test_error = trainer.validator().test_error(),
                        .loggers = together(earlier, loggers_->troubles())};
     for (const auto& trouble : summary.loggers) summary.end.stop_reason += "; " + trouble.text();
     summarize(summary, "; the run is saved; `ddprun resume` finishes it");

@@ -8,8 +8,8 @@
 #include "config/key_path.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
-#include "train/out_of_memory.h"
-#include "train/replica_check.h"
+#include "sharing/out_of_memory.h"
+#include "step/held_state.h"
 #include "worker/crash_handler.h"
 
 #include <ddprun/error.h>

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -90,6 +91,48 @@ std::vector<double> black_of(const ImageFormat& format) {
   return black;
 }
 
+// The images of a store that are painted when they are read, and which of them are there.
+struct ImageStore::Unpainted {
+  Unpainted(int64_t count, int64_t bytes_of_each, PaintImage how)
+      : image_bytes(bytes_of_each),
+        pixels(new uint8_t[static_cast<size_t>(count * bytes_of_each)]),
+        states(new std::atomic<State>[static_cast<size_t>(count)]),
+        paint(std::move(how)) {}
+
+  // Paints the image unless that is done. Another thread that paints it is waited for.
+  void provide(int64_t image) {
+    auto& state = states[static_cast<size_t>(image)];
+    while (state.load(std::memory_order_acquire) != State::kPainted) {
+      auto expected = State::kMissing;
+      if (state.compare_exchange_strong(expected, State::kInWork)) return paint_now(image, state);
+      state.wait(State::kInWork);
+    }
+  }
+
+  enum class State : uint8_t { kMissing, kInWork, kPainted };
+
+  void paint_now(int64_t image, std::atomic<State>& state) try {
+    paint(image, {pixels.get() + image * image_bytes, static_cast<size_t>(image_bytes)});
+    state.store(State::kPainted, std::memory_order_release);
+    state.notify_all();
+  } catch (...) {
+    state = State::kMissing;
+    state.notify_all();
+    throw;
+  }
+
+  int64_t image_bytes;
+  std::shared_ptr<uint8_t[]> pixels;
+  std::unique_ptr<std::atomic<State>[]> states;
+  PaintImage paint;
+};
+
+ImageStore::ImageStore(const ImageFormat& format, std::vector<int64_t> labels, PaintImage paint)
+    : ImageStore(format, nullptr, std::move(labels)) {
+  unpainted_ = std::make_shared<Unpainted>(size(), image_bytes_, std::move(paint));
+  pixels_ = {unpainted_->pixels, unpainted_->pixels.get()};
+}
+
 ImageStore::ImageStore(const ImageFormat& format, std::shared_ptr<const uint8_t> pixels, std::vector<int64_t> labels)
     : shape_(format.shape), pixels_(std::move(pixels)), labels_(std::move(labels)) {
   tables_ = std::make_shared<const std::vector<ByteTable>>(tables_of(format));
@@ -100,6 +143,7 @@ std::span<const uint8_t> ImageStore::pixels(int64_t image) const {
   if (image < 0 || image >= size()) {
     throw std::out_of_range("image " + std::to_string(image) + " of " + std::to_string(size()));
   }
+  if (unpainted_) unpainted_->provide(first_ + image);
   return {pixels_.get() + image * image_bytes_, static_cast<size_t>(image_bytes_)};
 }
 
@@ -123,6 +167,7 @@ ImageStore ImageStore::slice(int64_t first, int64_t count) const {
   ImageStore part = *this;
   part.labels_.assign(labels_.begin() + first, labels_.begin() + first + count);
   part.pixels_ = {pixels_, pixels_.get() + first * image_bytes_};
+  part.first_ += first;
   return part;
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <sstream>
 
@@ -170,33 +169,6 @@ bool within(const T& value, const RangeOf<T>& range) {
   }
 }
 
-// Levenshtein distance with swaps of neighbours counted as one edit.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
-  std::iota(previous.begin(), previous.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    current[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, change});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) current[j] = std::min(current[j], before[j - 2] + 1);
-    }
-    std::swap(before, previous);
-    std::swap(previous, current);
-  }
-  return previous[b.size()];
-}
-
-// Returns "mnist.yaml:7:12: model.hiden: text" without the parts that are empty. The root of the experiment has no
-// path.
-std::string problem_line(const Origin& origin, const std::string& path, std::string_view key, std::string_view text) {
-  auto line = origin.text();
-  if (!line.empty()) line += ": ";
-  line += path + (path.empty() || key.empty() ? "" : ".") + std::string(key);
-  return line + (path.empty() && key.empty() ? "" : ": ") + std::string(text);
-}
-
 std::string join(const std::vector<std::string>& words) {
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -205,23 +177,9 @@ std::string join(const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
-  std::string best;
-  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
-  for (const auto& candidate : known) {
-    const auto distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
 Options::Options(Value values, std::string path) : values_(std::move(values)), path_(std::move(path)) {
   if (values_.is_null() || values_.is_map()) return;
-  problems_.push_back(
-      problem_line(values_.origin(), path_, "", "expected a map of options, found " + describe(values_)));
+  problems_.push_back(problem_line(values_.origin(), path_, "expected a map of options, found " + describe(values_)));
   values_ = Value();
 }
 
@@ -229,7 +187,7 @@ const Value* Options::declare(OptionDeclaration declaration) {
   const auto* value = values_.find(declaration.name);
   if (declaration.required && !value) {
     problems_.push_back(
-        problem_line(values_.origin(), path_, declaration.name,
+        problem_line(values_.origin(), path_of(declaration.name),
                      "missing; it has no default (" + declaration.type + ": " + declaration.help + ")"));
   }
   if (std::ranges::find(declared_, declaration.name, &OptionDeclaration::name) == declared_.end()) {
@@ -320,11 +278,15 @@ Value Options::subtree(std::string_view name, std::string_view help, std::string
   return value ? *value : Value();
 }
 
+std::string Options::path_of(std::string_view name) const {
+  return path_ + (path_.empty() ? "" : ".") + std::string(name);
+}
+
 bool Options::has(std::string_view name) const { return values_.find(name) != nullptr; }
 
 void Options::reject(std::string_view name, std::string_view problem) {
   const auto* value = values_.find(name);
-  problems_.push_back(problem_line(value ? value->origin() : values_.origin(), path_, name, problem));
+  problems_.push_back(problem_line(value ? value->origin() : values_.origin(), path_of(name), problem));
 }
 
 std::vector<std::string> Options::problems() const {
@@ -340,7 +302,7 @@ std::vector<std::string> Options::problems() const {
     const auto options = known.empty()                               ? " it takes no options"
                          : known.size() > kManyKeys && !near.empty() ? std::string()
                                                                      : " known: " + join(known);
-    all.push_back(problem_line(entry.key_origin, path_, entry.key, "unknown key;" + hint + options));
+    all.push_back(problem_line(entry.key_origin, path_of(entry.key), "unknown key;" + hint + options));
   }
   return all;
 }

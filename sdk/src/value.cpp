@@ -81,6 +81,13 @@ std::string describe(const Value& value) {
   return "a value";
 }
 
+std::string problem_line(const Origin& origin, std::string_view path, std::string_view text) {
+  auto line = origin.text();
+  if (!line.empty()) line += ": ";
+  if (!path.empty()) line += std::string(path) + ": ";
+  return line + std::string(text);
+}
+
 Value absolute_paths(Value value) {
   namespace fs = std::filesystem;
   for (auto& item : value.items()) item = absolute_paths(std::move(item));

@@ -6,9 +6,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -16,16 +17,22 @@ namespace {
 namespace fs = std::filesystem;
 
 // torchrun compares these times over the ranks of all machines: they are the wall clock's.
-TEST(ErrorFile, HasTheWallTimeOfTheFailure) {
+double told_time(const std::vector<WorkerEnd>& workers) {
   auto pattern = (fs::temp_directory_path() / "error_file-XXXXXX").string();
   const fs::path folder = ::mkdtemp(pattern.data());
-  WorkerEnd worker{.exit_code = kExitFailed, .time = steady_seconds()};
-  worker.failure = WorkerFailure{.time = worker.time - 100, .message = "bad"};
-  write_error_file(folder / "error.json", {.workers = {worker}}, "");
+  write_error_file(folder / "error.json", judge_ends({.workers = workers}), "");
   const auto json = nlohmann::json::parse(std::ifstream(folder / "error.json"));
-  const auto told = std::stod(json["message"]["extraInfo"]["timestamp"].get<std::string>());
-  EXPECT_NEAR(told, wall_seconds() - 100, 10);
   fs::remove_all(folder);
+  return std::stod(json["message"]["extraInfo"]["timestamp"].get<std::string>());
+}
+
+TEST(ErrorFile, HasTheWallTimeOfTheFailure) {
+  const double now = steady_seconds();
+  WorkerEnd worker{.exit_code = kExitFailed, .time = now};
+  worker.failure = WorkerFailure{.time = now - 100, .message = "bad"};
+  EXPECT_NEAR(told_time({worker}), wall_seconds() - 100, 10);
+  const WorkerEnd well{.exit_code = kExitDone, .time = now}, killed{.rank = 1, .signal = SIGKILL, .time = now - 300};
+  EXPECT_NEAR(told_time({well, killed}), wall_seconds() - 300, 10) << "not that of the first worker";
 }
 
 TEST(ErrorFile, OfAnEnginesRanksOnAMachineOneIsTheFirst) {

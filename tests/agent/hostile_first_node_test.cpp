@@ -51,7 +51,8 @@ class HostileFirstNode : public ::testing::Test {
     experiment.optimizer = {.plugin = "sgd", .path = "optimizer"};
     checked_.as_written = Value::map();
     experiment.run_dir = own();
-    checked_.plugin_files.assign(3, folder_ / "plugin.so");
+    for (const auto* choice : plugin_choices(experiment))
+      checked_.plugins.push_back({choice->path, choice->plugin, folder_ / "plugin.so"});
   }
   ~HostileFirstNode() override { fs::remove_all(folder_); }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/node_setup.h"
 
+#include "agent/own_node.h"
 #include "support/error_of.h"
 
 #include <gmock/gmock.h>
@@ -45,6 +46,10 @@ NodeSetup reached_from_elsewhere(const std::string& token) {
   return {.endpoint = {"192.0.2.1", 29400}, .address = "192.0.2.1", .secret = {.id = "run", .token = token}};
 }
 
+std::vector<std::string> warnings_of_openness(NodeSetup setup) {
+  return prepare_to_host(setup, Environment(Variables())).warnings;
+}
+
 TEST(NodeSetup, WarnsOfATokenThatIsMissingOrTooShort) {
   EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("")),
               Contains(HasSubstr("anyone who can reach 192.0.2.1:29400 can join this run")));
@@ -53,7 +58,8 @@ TEST(NodeSetup, WarnsOfATokenThatIsMissingOrTooShort) {
   EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("0123456789abcdef")), Not(Contains(HasSubstr("token"))));
   EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("")),
               Contains(HasSubstr("is not an address of this machine")));
-  EXPECT_THAT(warnings_of_openness({.endpoint = {"127.0.0.1", 29400}, .address = "127.0.0.1"}), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_of_openness({.endpoint = {"127.0.0.1", 29400}, .address = "127.0.0.1", .at_endpoint = true}),
+              ::testing::IsEmpty());
 }
 
 TEST(NodeSetup, ARankThatIsShownItsOwnGpuUsesIt) {
@@ -148,6 +154,19 @@ TEST(NodeSetup, MoreWorkersThanShardsOrSamplesAreRefusedBeforeTheirNodesCome) {
   few.trainer.shards = 0;
   few.trainer.global_batch = 5;
   EXPECT_THAT(refusal(), StartsWith("trainer.global_batch: 5 samples for 6 workers on up to 3 nodes"));
+}
+
+// Its name may come to be known only while the node waits to join, as that of a service of Kubernetes.
+TEST(NodeSetup, ANodeThatJoinsDoesNotAskForTheHostOfTheFirst) {
+  auto wanted = experiment();
+  wanted.launch.address = "127.0.0.1";
+  LaunchFlags flags{.nnodes = Setting{"--nnodes", "2"},
+                    .node_rank = Setting{"--node-rank", "1"},
+                    .rdzv_endpoint = Setting{"--rdzv-endpoint", "nowhere.invalid:29400"}};
+  const auto hosts = [&] { return find_node_setup(flags, wanted, Environment(), {.cores = 8}).hosts(); };
+  EXPECT_EQ(hosts(), NodeSetup::Hosts::kNo);
+  flags.node_rank = std::nullopt;
+  EXPECT_THAT(error_of(hosts), HasSubstr("the host nowhere.invalid is not known here")) << "it may be the first itself";
 }
 
 TEST(NodeSetup, StrategyDpIsRefusedInOneOfSeveralProcesses) {

@@ -35,7 +35,8 @@ class SameExperiment : public ::testing::Test {
     auto config = Value::map();
     config.set("optimizer", Value::map()).set("lr", Value::scalar(lr));
     checked.as_written = config;
-    checked.plugin_files = {folder_ / "model.so", folder_ / "dataset.so", folder_ / "optimizer.so"};
+    for (const auto* choice : plugin_choices(checked.experiment))
+      checked.plugins.push_back({choice->path, choice->plugin, folder_ / (choice->path + ".so")});
     return checked;
   }
 
@@ -69,9 +70,8 @@ TEST_F(SameExperiment, TheSameIsTheSameWhereverItsPluginsLie) {
   const auto here = common_part(checked());
   fs::create_directory(folder_ / "elsewhere");
   auto other = checked();
-  other.experiment.model.plugin = folder_ / "elsewhere" / "mlp";
-  other.plugin_files[0] = folder_ / "elsewhere" / "model.so";
-  fs::copy_file(folder_ / "model.so", other.plugin_files[0]);
+  other.plugins[0] = {"model", folder_ / "elsewhere" / "mlp", folder_ / "elsewhere" / "model.so"};
+  fs::copy_file(folder_ / "model.so", other.plugins[0].file);
   EXPECT_EQ(refusal(common_part(other), here), "");
 }
 

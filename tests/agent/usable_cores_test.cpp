@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "agent/machine.h"
 #include "base/cores.h"
 #include "base/line_folder.h"
+#include "launch/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/arguments.h"
+#include "command_line/arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

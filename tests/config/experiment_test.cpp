@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "config/config_fixture.h"
 #include "config/sections.h"
+#include "features/histograms/histograms_section.h"
+#include "features/profile/profile_section.h"
 
 #include <algorithm>
 
@@ -286,14 +288,14 @@ TEST_F(ReadExperiment, RefusesAnIntervalWithoutUnit) {
 }
 
 TEST_F(ReadExperiment, HistogramsAndATraceAreThereOnlyWhereAskedFor) {
-  EXPECT_TRUE(loaded(kMinimal).histograms.every.none());
-  EXPECT_EQ(loaded(kMinimal).profile.steps.last, 0);
-  EXPECT_EQ(loaded(kMinimal + "histograms: {}\n").histograms.every.epochs, 1);
+  EXPECT_TRUE(loaded(kMinimal).features.of<HistogramsConfig>().every.none());
+  EXPECT_EQ(loaded(kMinimal).features.of<ProfileConfig>().steps.last, 0);
+  EXPECT_EQ(loaded(kMinimal + "histograms: {}\n").features.of<HistogramsConfig>().every.epochs, 1);
   const auto asked = loaded(kMinimal + "histograms: {every: 200st, bins: 8}\nprofile: {steps: 5..7, ranks: 1}\n");
-  EXPECT_EQ(asked.histograms.every.steps, 200);
-  EXPECT_EQ(asked.histograms.bins, 8);
-  EXPECT_EQ(asked.profile.steps.first, 5);
-  EXPECT_EQ(asked.profile.steps.last, 7);
+  EXPECT_EQ(asked.features.of<HistogramsConfig>().every.steps, 200);
+  EXPECT_EQ(asked.features.of<HistogramsConfig>().bins, 8);
+  EXPECT_EQ(asked.features.of<ProfileConfig>().steps.first, 5);
+  EXPECT_EQ(asked.features.of<ProfileConfig>().steps.last, 7);
 }
 
 TEST_F(ReadExperiment, RefusesStepsThatAreNoRange) {

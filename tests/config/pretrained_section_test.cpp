@@ -13,10 +13,9 @@ class ReadPretrained : public ConfigFixture {
 };
 
 TEST_F(ReadPretrained, ReadsAllItsKeysAndTheRunItselfReadsThemAgain) {
-  const auto text =
-      kMinimal +
-      "pretrained: {file: w.safetensors, rename: {\"^module\\\\.\": \"\", \"^(a|b)\\\\.\": \"x.$1.\"}, "
-      "skip: [fc.*], freeze: \"layer[12].*\", unfreeze: {5: \"layer2.*\", 300st: [\"*\"]}, layer_decay: 0.75}\n";
+  const auto text = kMinimal +
+                    "pretrained: {file: w.safetensors, rename: {\"^module\\\\.\": \"\", \"^(a|b)\\\\.\": \"x.$1.\"}, "
+                    "skip: [fc.*], layer_decay: 0.75}\n";
   write("frozen.yaml", to_yaml(composed(text), true));
   for (const auto& pretrained : {loaded(text).pretrained, load_experiment({.experiment = "frozen.yaml"}).pretrained}) {
     EXPECT_EQ(pretrained.file, folder() / "w.safetensors");
@@ -24,23 +23,8 @@ TEST_F(ReadPretrained, ReadsAllItsKeysAndTheRunItselfReadsThemAgain) {
     EXPECT_EQ(pretrained.rename[0].pattern, "^module\\.");
     EXPECT_EQ(pretrained.rename[1].replacement, "x.$1.");
     EXPECT_THAT(pretrained.skip.patterns, ElementsAre("fc.*"));
-    EXPECT_THAT(pretrained.freeze.patterns, ElementsAre("layer[12].*"));
-    EXPECT_THAT(pretrained.freeze.place, HasSubstr("pretrained.freeze: "));
-    ASSERT_EQ(pretrained.unfreeze.size(), 2U);
-    EXPECT_EQ(pretrained.unfreeze[0].after.epochs, 5);
-    EXPECT_EQ(pretrained.unfreeze[1].after.steps, 300);
     EXPECT_EQ(pretrained.layer_decay, 0.75);
   }
-}
-
-TEST_F(ReadPretrained, TakesChangesOfTheCommandLine) {
-  const auto text = kMinimal + "pretrained: {freeze: [conv1.*], unfreeze: {2ep: conv1.*}}\n";
-  const auto changed =
-      loaded(text, {"pretrained.unfreeze.4ep=\"conv1.bias\"", "pretrained.freeze=\"*.weight\""}).pretrained;
-  EXPECT_THAT(changed.freeze.patterns, ElementsAre("*.weight"));
-  ASSERT_EQ(changed.unfreeze.size(), 2U);
-  EXPECT_EQ(changed.unfreeze[1].after.epochs, 4);
-  EXPECT_THAT(load_error(text, {"pretrained.freeze.x=y"}), HasSubstr("pretrained.freeze"));
 }
 
 TEST_F(ReadPretrained, RefusesWhatItCannotMean) {
@@ -49,10 +33,6 @@ TEST_F(ReadPretrained, RefusesWhatItCannotMean) {
   EXPECT_THAT(error("{rename: {\"(a)\": \"\\\\1\"}, file: f}"), HasSubstr("the first group is $1 here, not \\1"));
   EXPECT_THAT(error("{skip: [fc.*]}"),
               HasSubstr("pretrained.skip: concerns the weights of pretrained.file, which is not"));
-  EXPECT_THAT(error("{unfreeze: {5ep: a}}"), HasSubstr("pretrained.unfreeze: nothing is frozen"));
-  EXPECT_THAT(error("{freeze: a, unfreeze: {5min: a}}"),
-              HasSubstr("expected epochs or steps such as 5ep or 800st, found"));
-  EXPECT_THAT(error("{freeze: {a: b}}"), HasSubstr("pretrained.freeze: expected a pattern such as"));
   EXPECT_THAT(error("{layer_decay: 1.5}"), HasSubstr("pretrained.layer_decay"));
   EXPECT_THAT(error("{fil: f}"), HasSubstr("did you mean file?"));
 }

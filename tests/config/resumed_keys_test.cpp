@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 using By = FixedKey::By;
-const std::vector<By> kAll{By::kFolder, By::kCheckpoint, By::kSubmit};
+const std::set<By> kAll{By::kFolder, By::kCheckpoint, By::kSubmit};
 
 // The keys that a resumed run obeys, by section: a key that is new to the schema belongs here or to fixed_keys().
 const std::map<std::string, std::set<std::string>> kObeyed{
@@ -100,6 +100,21 @@ class ResumedKeys : public ConfigFixture {
     return ignored_changes(loaded(kMinimal + text), loaded(kMinimal + text, overrides), kAll);
   }
 };
+
+TEST_F(ResumedKeys, AreRefusedWhereARunsExperimentIsLoadedToGoOn) {
+  write("run/config.yaml", kMinimal + "run: {dir: elsewhere}\n");
+  const auto problems = [](const std::vector<std::string>& overrides, const std::set<By>& fixed) {
+    Problems found;
+    load_experiment({.experiment = "run/config.yaml", .overrides = overrides, .frozen = true}, found, fixed);
+    return found;
+  };
+  EXPECT_THAT(problems({"seed=7"}, kAll), ElementsAre(HasSubstr("command line: seed=7: seed: a resumed run cannot")));
+  EXPECT_THAT(problems({"seed=7"}, {By::kFolder}), IsEmpty()) << "nothing but checkpoints fix it";
+  EXPECT_THAT(problems({"seed=7"}, {}), IsEmpty()) << "it does not go on";
+  EXPECT_THAT(problems({"checkpoint.resume=auto", "run.dir=run"}, kAll), IsEmpty()) << "that is what it does";
+  EXPECT_THAT(problems({"run.dir=another"}, kAll), ElementsAre(HasSubstr("run.dir: a resumed run cannot")));
+  EXPECT_THAT(problems({"seed=7", "trainer.clip_nrm=1"}, kAll), ElementsAre(HasSubstr("clip_nrm")));
+}
 
 TEST_F(ResumedKeys, EachDeclaredKeyIsObeyedOrFixedAndNoneIsBoth) {
   const Schema schema;

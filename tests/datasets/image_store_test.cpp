@@ -4,8 +4,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -70,6 +74,43 @@ TEST(ImageStore, SliceKeepsPixelsAndLabelsTogether) {
   EXPECT_EQ(part.pixels(1).data(), store.pixels(3).data());
   EXPECT_EQ(part.gather(std::vector<int64_t>{0}).target.item<int64_t>(), 9);
   EXPECT_EQ(store.slice(4, 0).size(), 0);
+}
+
+// 100 images of one byte, each its number, that count how often they are painted.
+struct PaintedStore {
+  std::array<std::atomic<int>, 100> times{};
+  ImageStore store{{.shape = {1, 1, 1}, .mean = {0}, .std = {1}},
+                   std::vector<int64_t>(100),
+                   [this](int64_t image, std::span<uint8_t> bytes) {
+                     ++times[static_cast<size_t>(image)];
+                     bytes[0] = static_cast<uint8_t>(image);
+                   }};
+};
+
+TEST(ImageStore, PaintsEachImageThatIsReadOnceWhoeverReadsIt) {
+  PaintedStore painted;
+  const auto part = painted.store.slice(40, 20);
+  std::vector<std::jthread> readers;
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < 4; ++thread) {
+    readers.emplace_back([&] {
+      for (int64_t i = 0; i < 20; ++i)
+        wrong += part.pixels(i)[0] != 40 + i || painted.store.pixels(50 + i)[0] != 50 + i;
+    });
+  }
+  readers.clear();
+  EXPECT_EQ(wrong, 0);
+  for (size_t i = 0; i < painted.times.size(); ++i) EXPECT_EQ(painted.times[i], i >= 40 && i < 70 ? 1 : 0) << i;
+}
+
+TEST(ImageStore, PaintsAnImageAgainAfterAFailure) {
+  bool fails = true;
+  const ImageStore store({.shape = {1, 1, 1}, .mean = {0}, .std = {1}}, {0}, [&](int64_t, std::span<uint8_t> bytes) {
+    if (std::exchange(fails, false)) throw std::runtime_error("no paint");
+    bytes[0] = 9;
+  });
+  EXPECT_THROW(store.pixels(0), std::runtime_error);
+  EXPECT_EQ(store.pixels(0)[0], 9);
 }
 
 TEST(ImageStore, BatchOwnsItsMemory) {

@@ -147,7 +147,7 @@ class AfterTraining(CommandTest):
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
 
     def test_ctrl_c_ends_it_at_once_and_leaves_nothing(self):
-        running = self.start("predict", "run", "--out", "a.csv", "launch.workers=2")
+        running = self.start("predict", "run", "--out", "a.csv", "launch.workers=2", "dataset.test_size=300000")  # not over before it is stopped
         self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
         workers = self.workers().values()
         for pid in workers:  # so that they do not end by themselves

@@ -5,6 +5,7 @@ The program is named by $DDPRUN. Each test has a folder of its own, an empty hom
 that it starts, by which processes are found wherever the kernel has put them.
 """
 
+import atexit
 import fcntl
 import functools
 import hashlib
@@ -21,6 +22,9 @@ import tempfile
 import time
 import unittest
 import uuid
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
+from ddprun.fork_server import ForkServer  # noqa: E402
 
 DDPRUN = pathlib.Path(os.environ["DDPRUN"]).resolve()
 NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
@@ -41,15 +45,27 @@ VOLATILE = ("time", "attempt", "samples_per_second", "tokens_per_second", "model
             "evaluation_seconds")  # what differs between two runs that are the same
 
 
+@functools.cache
+def fork_server():
+    """The one of this file's commands."""
+    server = ForkServer(DDPRUN)
+    atexit.register(server.end)  # waited for, so that its computing counts
+    return server
+
+
 class Running:
     """A started command, its program first; its output goes to files, so that nobody waits for a reader."""
 
     def __init__(self, command, folder, environment, stdout=None):
         files = [tempfile.mkstemp(dir=folder, prefix=f".{name}-") for name in ("out", "err")]
         self.out_file, self.err_file = (pathlib.Path(path) for _, path in files)
-        self.process = subprocess.Popen(
-            list(map(str, command)), cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-            stdout=files[0][0] if stdout is None else stdout, stderr=files[1][0])
+        words, out = list(map(str, command)), files[0][0] if stdout is None else stdout
+        with open(os.devnull, "rb") as nothing:
+            if words[0] == str(DDPRUN):
+                streams = [stream if isinstance(stream, int) else stream.fileno() for stream in (nothing, out, files[1][0])]
+                self.process = fork_server().start(words[1:], folder=folder, environment=environment, streams=streams)
+            else:
+                self.process = subprocess.Popen(words, cwd=folder, env=environment, stdin=nothing, stdout=out, stderr=files[1][0])
         for descriptor, _ in files:
             os.close(descriptor)
         self.pid = self.process.pid
@@ -128,9 +144,11 @@ class CommandTest(unittest.TestCase):
             (self.folder / name).mkdir()
 
     def environment(self, changes=None):
-        kept = ("PATH", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+        kept = ("PATH", "DDPRUN_START", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
         values = {name: os.environ[name] for name in kept if name in os.environ}
-        values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark}
+        values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark,
+                   "DDPRUN_ON_DEMAND": "no",  # all is built; a build beside the tests is not to be waited for
+                   "DDPRUN_POISON": "1"}  # weights that are read before they have come from another rank are NaN
         return values | (changes or {})
 
     def start(self, *arguments, **options):

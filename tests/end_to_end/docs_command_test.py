@@ -8,7 +8,7 @@ import unittest
 from command import CommandTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = {page.stem: page for page in (ROOT / "docs").glob("*.md")} | {"readme": ROOT / "README.md"}
+PAGES = {page.stem: page for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("runner/features/*/*.md")]} | {"readme": ROOT / "README.md"}
 
 
 class Docs(CommandTest):
@@ -23,8 +23,15 @@ class Docs(CommandTest):
             self.assertTrue(title.startswith(lines[name][:40]), (name, lines[name]))
 
     def test_a_page_is_shown_by_its_name_and_by_its_path(self):
-        for word in ("training", "docs/training.md", "Training.md"):
-            self.assertEqual(self.said(word), PAGES["training"].read_text())
+        for name, words in {"training": ("docs/training.md", "Training.md", "../../../docs/training.md"), "readme": ("README.md",),
+                            "record": ("runner/features/record/record.md", "../record/record.md", "../runner/features/record/record.md")}.items():
+            for word in (name, *words):
+                self.assertEqual(self.said(word), PAGES[name].read_text())
+
+    def test_they_lie_as_in_the_clone_so_that_links_between_them_hold(self):
+        folder = pathlib.Path(os.environ["DDPRUN"]).resolve().parents[1] / "share/doc/ddprun"
+        for page in PAGES.values():
+            self.assertEqual((folder / page.relative_to(ROOT)).read_text(), page.read_text())
 
     def test_words_find_the_sections_that_have_them_those_with_the_heading_first(self):
         found = self.said("fine-tuning")

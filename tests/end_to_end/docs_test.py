@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What README.md, docs/ and --help name exists: files, anchors, keys, commands, flags, exit codes, words for how a run ended."""
+"""What README.md, docs/, the pages of features and --help name exists: files, anchors, keys, commands, flags, exit codes, words for how a run ended."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DDPRUN = os.environ["DDPRUN"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("runner/features/*/*.md"))]
 FOLDERS = "cmake configs docs plugins runner sdk tests tools".split()
 # Of other programs, where a page shows how to call them.
 FOREIGN = {"--backend-store-uri", "--from-literal", "--hp", "--layer-decay", "--logdir", "--no-python", "--no-serve-artifacts", "--workflow"}

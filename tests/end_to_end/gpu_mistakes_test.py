@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 from command import DDPRUN, SMALL, CommandTest
+from partial_clone import PartialClone
 
 RUN = pathlib.Path(__file__).resolve().parents[1] / "pretend_gpu/run"
 QUICK = [word for word in SMALL if not word.startswith("launch.device")] + ["model=mlp", "trainer.max_steps=2"]
@@ -30,6 +31,15 @@ class GpuMistakes(CommandTest):
     def test_a_gpu_that_is_too_old_is_named(self):
         told = self.assert_refused(*QUICK, env={"PRETEND_CAPABILITY": "70"})
         self.assertIn("GPU 0 (Pretend GPU) has compute capability 7.0", told)
+
+    def test_a_backend_that_is_not_built_is_built_before_anything_starts(self):
+        clone = PartialClone(self.folder / "clone")
+        clone.put("models/mlp", "datasets/digits", "optimizers/sgd", "loggers/console", "loggers/csv", "loggers/jsonl")
+        (clone.folder / "broken").touch()
+        running = self.start_program(clone.program, *QUICK, env={"DDPRUN_ON_DEMAND": ""})
+        self.assertEqual(running.wait(), 2, running.text())
+        self.assertIn("backend cuda is not built, and needed here: the lines above say why", running.err())
+        self.assertEqual((clone.calls(), (self.folder / "outputs").exists()), ([{"lib/ddprun/backends/cuda.so"}], False))
 
     def test_fewer_gpus_than_workers(self):
         self.assertIn("3 workers for 2 GPUs", self.assert_refused(*QUICK, "launch.workers=3", env={"PRETEND_GPUS": "2"}))
@@ -61,11 +71,11 @@ class GpuMistakes(CommandTest):
         place = self.folder / "copy"
         (place / "bin").mkdir(parents=True)
         shutil.copy2(DDPRUN, place / "bin/ddprun")
-        os.symlink(DDPRUN.parents[1] / "share", place / "share")
+        (place / "share/ddprun").mkdir(parents=True)
         (place / "lib/ddprun/backends").mkdir(parents=True)
-        for folder in (DDPRUN.parents[1] / "lib", DDPRUN.parents[1] / "lib/ddprun"):
-            for entry in folder.iterdir():
-                if entry.name not in ("ddprun", "backends"):
+        for folder in ("lib", "lib/ddprun", "share", "share/ddprun"):
+            for entry in (DDPRUN.parents[1] / folder).iterdir():
+                if entry.name not in ("ddprun", "backends", "on_demand"):  # the last: it is no clone's build
                     os.symlink(entry, place / entry.relative_to(DDPRUN.parents[1]))
         (place / "empty.cpp").write_text("")
         compiler = os.environ.get("CXX", "c++")

@@ -12,12 +12,13 @@ foreach(module base config launch)
   list(TRANSFORM files PREPEND ${module}/)
   list(APPEND runner_files ${files})
 endforeach()
+get_target_property(section_files ddprun_feature_sections SOURCES)  # whole paths
 list(APPEND runner_files
   cluster/endpoint.cpp cluster/setting.cpp cluster/slurm.cpp
   plugin_host/plugin_file.cpp
   rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
-  report/config_lines.cpp report/curves.cpp report/event_list.cpp report/json_lines.cpp report/lr_suggestion.cpp
-  report/page.cpp report/report.cpp report/run_state.cpp report/table_index.cpp report/tables.cpp)
+  runs/config_lines.cpp runs/curves.cpp runs/event_list.cpp runs/json_lines.cpp runs/lr_suggestion.cpp
+  report/page.cpp report/report.cpp runs/run_state.cpp runs/table_index.cpp report/tables.cpp)
 list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
@@ -41,10 +42,10 @@ list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
 set(sdk_files
   formats/name_forms.cpp formats/picture_files.cpp formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
-  src/options.cpp src/value.cpp)
+  src/nearest_name.cpp src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 
-add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${runner_files} ${plugin_files} ${sdk_files})
+add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${runner_files} ${section_files} ${plugin_files} ${sdk_files})
 target_include_directories(fuzz_readers PUBLIC
   ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats ${PROJECT_SOURCE_DIR}/sdk/src/download
   ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)

@@ -3,8 +3,8 @@
 #include "report/report.h"
 
 #include "fuzz/fuzz_target.h"
-#include "report/config_lines.h"
 #include "report/page.h"
+#include "runs/config_lines.h"
 
 #include <array>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Training steps captured and replayed on a GPU, beside the same steps done one by one there.
 #include "gpu/gpu_test.h"
-#include "train/replayed_toy.h"
+#include "step/replayed_toy.h"
 
 #include <ATen/ops/dropout.h>
 #include <c10/core/Event.h>

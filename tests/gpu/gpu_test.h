@@ -2,7 +2,7 @@
 // For tests that need a GPU: skipped where there is none.
 #pragma once
 
-#include "comm/device_backend.h"
+#include "device/device_backend.h"
 
 #include <gtest/gtest.h>
 

@@ -92,12 +92,12 @@ TEST(LauncherOutput, WorkersFindTheirRanksInTheEnvironment) {
   FakeLauncher launcher;
   std::vector<std::string> script;
   for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "DDPRUN_ATTEMPT", "PLAN_VARIABLE",
-                           "INHERITED", "DDPRUN_RUN_DIR"})
+                           "INHERITED", "DDPRUN_ON_DEMAND", "DDPRUN_RUN_DIR"})
     script.push_back(std::string("*:env=") + name);
   launcher.run({.workers = 2, .environment = {"INHERITED=yes", "WORLD_SIZE=99"}}, script);
   EXPECT_EQ(launcher.log(1),
             "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nLOCAL_WORLD_SIZE=2\nDDPRUN_ATTEMPT=3\nPLAN_VARIABLE=from the plan\n"
-            "INHERITED=yes\nDDPRUN_RUN_DIR=" +
+            "INHERITED=yes\nDDPRUN_ON_DEMAND=no\nDDPRUN_RUN_DIR=" +
                 (launcher.folder() / "run").string() + "\n");
 }
 

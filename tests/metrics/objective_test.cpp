@@ -6,8 +6,8 @@
 #include "metrics/metric_sums.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
+#include "step/operator_log.h"
 #include "support/error_of.h"
-#include "train/operator_log.h"
 
 #include <ddprun/error.h>
 #include <ddprun/fused_layers.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What `ddprun export` records of a model.
 #include "model_under_test.h"
-#include "train/traced_model.h"
+#include "step/traced_model.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -149,18 +149,17 @@ TEST_P(ExportOf, EveryPluginTakesAnyBatch) {
   EXPECT_EQ(tensors_of(script).size(), model->named_parameters().size() + model->named_buffers().size());
 }
 
-const DataSpec kText{.sample_shape = {16}, .classes = 28};
-INSTANTIATE_TEST_SUITE_P(Plugins, ExportOf,
-                         testing::Values(Exported{"mlp", kMnist}, Exported{"convnet", kMnist},
-                                         Exported{"convnet_bn", kMnist}, Exported{"keras_convnet", kMnist},
-                                         Exported{"lenet", kMnist}, Exported{"gan", kMnist},
-                                         Exported{"airbench", kCifar10}, Exported{"resnet", kCifar10},
-                                         Exported{"wide_resnet", kCifar10},
-                                         Exported{"mobilenet_v3", kCifar10, {{"size", "small"}}},
-                                         Exported{"convnext", kCifar10, {{"widths", "[8, 16]"}, {"depths", "[1, 2]"}}},
-                                         Exported{"vit", kCifar10, {{"size", "tiny"}, {"depth", "2"}}},
-                                         Exported{"unet", kCifar10, {{"width", "8"}}}, Exported{"transformer", kText}),
-                         [](const auto& test) { return std::string(test.param.name); });
+const DataSpec kTextSpec{.sample_shape = {16}, .classes = 28};
+INSTANTIATE_TEST_SUITE_P(
+    Plugins, ExportOf,
+    testing::Values(Exported{"mlp", kMnist}, Exported{"convnet", kMnist}, Exported{"convnet_bn", kMnist},
+                    Exported{"keras_convnet", kMnist}, Exported{"lenet", kMnist}, Exported{"gan", kMnist},
+                    Exported{"airbench", kCifar10}, Exported{"resnet", kCifar10}, Exported{"wide_resnet", kCifar10},
+                    Exported{"mobilenet_v3", kCifar10, {{"size", "small"}}},
+                    Exported{"convnext", kCifar10, {{"widths", "[8, 16]"}, {"depths", "[1, 2]"}}},
+                    Exported{"vit", kCifar10, {{"size", "tiny"}, {"depth", "2"}}},
+                    Exported{"unet", kCifar10, {{"width", "8"}}}, Exported{"transformer", kTextSpec}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace ddprun

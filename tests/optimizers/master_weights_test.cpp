@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // With trainer.precision bf16_master the optimizers step float32 copies of the weights, as they would step weights of
 // float32, in every bit.
-#include "train/master_weights.h"
+#include "sharing/master_weights.h"
 
 #include "optimizers/training.h"
 #include "support/error_of.h"

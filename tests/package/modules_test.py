@@ -1,49 +1,75 @@
 # SPDX-License-Identifier: MIT
 """A module of runner/ includes what its library links, and nothing else: the CMakeLists.txt define the dependencies."""
 
+import functools
 import pathlib
 import re
 import tempfile
 import unittest
 
 RUNNER = pathlib.Path(__file__).resolve().parents[2] / "runner"
-INCLUDE = re.compile(r'^#include "(\w+)/', re.MULTILINE)
+INCLUDE = re.compile(r'^#include "(\w+/[\w/]+)[.]', re.MULTILINE)
+COMMANDS = "feature_commands"  # a module whose files lie with those of features, a library of its own
 TOKEN = re.compile(r"\b(?:(PUBLIC|PRIVATE)|ddprun_(\w+))\b")
 
 
 def modules_of(runner):
-    return {folder.name: folder for folder in sorted(runner.iterdir()) if (folder / "CMakeLists.txt").exists()}
+    found = {folder.name: folder for folder in sorted(runner.iterdir()) if (folder / "CMakeLists.txt").exists()}
+    return found | {COMMANDS: found["features"]} if "features" in found else found
+
+
+@functools.cache
+def of_commands(runner):
+    """The files of that module, without extension: what feature.cmake has after COMMANDS."""
+    found = set()
+    for file in runner.glob("features/*/feature.cmake"):
+        words = file.read_text().partition(" COMMANDS ")[2].partition("KEYS")[0].rstrip(")\n").split()
+        names = {word.removesuffix(".cpp") if word.endswith(".cpp") else word.replace("-", "_") + "_command" for word in words}
+        found |= {f"features/{file.parent.name}/{name}" for name in names}
+    return found
+
+
+def home(path, runner):
+    """The module of a file, by its path below runner/ without extension."""
+    return COMMANDS if path in of_commands(runner) else path.partition("/")[0]
+
+
+def files_of(name, folder, runner, *extensions):
+    files = sorted(file for extension in extensions for file in folder.rglob(f"*.{extension}"))
+    return [file for file in files if home(str(file.relative_to(runner).with_suffix("")), runner) == name]
 
 
 def commands(file):
     return re.findall(r"^\s*(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.sub(r"#.*", "", file.read_text()), re.MULTILINE)
 
 
-def linked(folder, modules):
+def linked(name, folder, modules):
     """The modules that the library of this one links: publicly, and at all."""
     public, all_of_them = set(), set()
     for command, arguments in commands(folder / "CMakeLists.txt"):
-        if command != "ddprun_add_runner_library" or arguments.split()[0] != folder.name:
+        if command != "ddprun_add_runner_library" or arguments.split()[0] != name:
             continue
         way = "PUBLIC"
         for match in TOKEN.finditer(arguments):
             way = match[1] or way
-            if match[2] in modules and match[2] != folder.name:
+            if match[2] in modules and match[2] != name:
                 all_of_them.add(match[2])
                 public |= {match[2]} if way == "PUBLIC" else set()
     return public, all_of_them
 
 
-def linked_besides(file, modules):
+def linked_besides(file, folder, modules):
     """The modules that other targets link which a module's CMakeLists.txt makes of this file: the GPU backend."""
-    words = [a for c, a in commands(file.parent / "CMakeLists.txt")
+    words = [a for c, a in commands(folder / "CMakeLists.txt")
              if c != "ddprun_add_runner_library" and re.search(rf"\b{re.escape(file.name)}\b", a)]
     return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(modules)
 
 
-def linked_by_program(runner, modules):
-    """Those that the executable links, whose source is main.cpp."""
-    words = [a for c, a in commands(runner / "CMakeLists.txt") if c == "target_link_libraries" and a.split()[0] == "ddprun"]
+def linked_by_program(file, modules):
+    """Those that the target of this source links: bin/ddprun, or the library that it loads."""
+    made = commands(file.parent / "CMakeLists.txt")
+    targets = {a.split()[0] for c, a in made if c in ("add_executable", "add_library") and file.name in a.split()}
+    words = [a for c, a in made if c == "target_link_libraries" and a.split()[0] in targets]
     return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(modules)
 
 
@@ -54,7 +80,7 @@ def included(files, runner, modules):
         text = file.read_text()
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.setdefault(match[1], f"runner/{file.relative_to(runner)}:{line}")
+            found.setdefault(home(match[1], runner), f"runner/{file.relative_to(runner)}:{line}")
     return {module: place for module, place in found.items() if module in modules}
 
 
@@ -63,11 +89,11 @@ def mistakes(runner):
     found = []
     for name, folder in modules.items():
         others = set(modules) - {name}
-        public, links = linked(folder, modules)
-        in_headers = included(sorted(folder.glob("*.h")), runner, others)
+        public, links = linked(name, folder, modules)
+        in_headers = included(files_of(name, folder, runner, "h"), runner, others)
         includes = dict(in_headers)
-        for file in sorted([*folder.glob("*.cpp"), *folder.glob("*.cu")]):
-            besides = linked_besides(file, modules)
+        for file in files_of(name, folder, runner, "cpp", "cu"):
+            besides = linked_besides(file, folder, modules)
             for module, place in included([file], runner, others).items():
                 if module not in besides:
                     includes.setdefault(module, place)
@@ -76,9 +102,10 @@ def mistakes(runner):
         found += [f"{place}, a header, includes one of {module}/, which ddprun_{name} links as PRIVATE"
                   for module, place in in_headers.items() if module in links - public]
         found += [f"ddprun_{name} links ddprun_{module}, of which it includes nothing" for module in sorted(links - set(includes))]
-    program = linked_by_program(runner, modules)
-    found += [f"{place} includes a header of {module}/, which ddprun does not link"
-              for module, place in included(sorted(runner.glob("*.cpp")), runner, modules).items() if module not in program]
+    for file in sorted(runner.glob("*.cpp")):
+        links = linked_by_program(file, modules)
+        found += [f"{place} includes a header of {module}/, which its target does not link"
+                  for module, place in included([file], runner, modules).items() if module not in links]
     return found
 
 
@@ -87,7 +114,7 @@ def levels(runner):
     modules = modules_of(runner)
 
     def level(name):
-        return 1 + max((level(module) for module in linked(modules[name], modules)[1]), default=-1)
+        return 1 + max((level(module) for module in linked(name, modules[name], modules)[1]), default=-1)
 
     return {name: level(name) for name in modules}
 
@@ -187,9 +214,10 @@ class ModulesTest(unittest.TestCase):
             for module, links in {"base": "", "cli": "LINK PUBLIC ddprun_base", **files.pop("links", {})}.items():
                 (runner / module).mkdir()
                 (runner / module / "CMakeLists.txt").write_text(f"ddprun_add_runner_library({module} SOURCES x.cpp {links})\n")
-            (runner / "CMakeLists.txt").write_text("target_link_libraries(ddprun PRIVATE ddprun_cli)\n")
+            (runner / "CMakeLists.txt").write_text("add_executable(ddprun main.cpp)\ntarget_link_libraries(ddprun PRIVATE ddprun_cli)\n")
             (runner / "cli/verb.cpp").write_text('#include "base/log.h"\n')
             for name, text in files.pop("files").items():
+                (runner / name).parent.mkdir(exist_ok=True)
                 (runner / name).write_text(text)
             return mistakes(runner)
 
@@ -209,9 +237,20 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(self.planted(files=files, links={"cli": "LINK PUBLIC x::y PRIVATE ddprun_base"}),
                          ["runner/cli/verb.h:1, a header, includes one of base/, which ddprun_cli links as PRIVATE"])
 
+    def test_what_a_worker_runs_of_a_feature_includes_no_command(self):
+        files = {"features/a/feature.cmake": "ddprun_feature(SOURCES a.cpp COMMANDS b-c COMMAND_SOURCES d.cpp KEYS a)\n",
+                 "features/a/b_c_command.cpp": '#include "cli/verb.h"\n#include "features/a/a.h"\n#include "features/a/d.h"\n',
+                 "features/a/d.h": '#include "base/log.h"\n', "features/a/a.h": '#include "base/log.h"\n'}
+        links = {"features": "LINK PUBLIC ddprun_base)\n"
+                             "ddprun_add_runner_library(feature_commands LINK PUBLIC ddprun_base PRIVATE ddprun_cli ddprun_features"}
+        self.assertEqual(self.planted(files=files, links=links), [])
+        files["features/a/a.cpp"] = '#include "features/a/d.h"\n'
+        self.assertEqual(self.planted(files=files, links=links),
+                         ["runner/features/a/a.cpp:1 includes a header of feature_commands/, which ddprun_features does not link"])
+
     def test_the_program_is_held_against_its_links(self):
         self.assertEqual(self.planted(files={"main.cpp": '#include "base/log.h"\n'}),
-                         ["runner/main.cpp:1 includes a header of base/, which ddprun does not link"])
+                         ["runner/main.cpp:1 includes a header of base/, which its target does not link"])
 
 
 if __name__ == "__main__":

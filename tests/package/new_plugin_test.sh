@@ -115,6 +115,8 @@ refuses_before_the_first_build() {
     fi
     [[ $output == *"$name is the name of ddprun's own "* ]] || fail "the name $name: $output"
   done
+  alone "$scratch/clone/tools/new_plugin" model first "$scratch/first" >"$scratch/told"
+  grep -q 'tools/build ddprun_testing ddprun_download' "$scratch/told" || fail "it does not say what to build first: $(<"$scratch/told")"
 }
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" ||

@@ -56,7 +56,7 @@ build_consumer() {
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; fail "cmake --install"; }
 expect_files lib/libddprun_{sdk.so,download.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
   share/ddprun/{configs/{experiments,sweeps}/digits.yaml,new_plugin,plugin_command,python/ddprun/run_folder.py} \
-  share/doc/ddprun/{LICENSE,README.md,docs/plugins.md} bin/ddprun-{new-plugin,sweep} \
+  share/doc/ddprun/{LICENSE,README.md,docs/plugins.md,runner/features/record/record.md} bin/ddprun-{new-plugin,sweep} \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths
 expect_pages "$prefix"
@@ -77,7 +77,7 @@ if output=$(build_consumer -DDDPRUN_TORCH_DIR="$scratch/nowhere" 2>&1); then fai
 [[ $output == *DDPRUN_TORCH_DIR* ]] || fail "the message does not name DDPRUN_TORCH_DIR: $output"
 
 if [[ -e $build/bin/ddprun ]]; then
-  expect_files bin/ddprun
+  expect_files bin/ddprun lib/ddprun/program.so share/ddprun/schema.{json,of}
   [[ $(bash "$prefix/share/bash-completion/completions/ddprun" experiments/digits.yaml optimizer.l) == "optimizer.lr="* ]] || fail "it does not complete"
   expect_resolved "$prefix/bin/ddprun"
   cd /

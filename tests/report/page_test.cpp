@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 size_t count(const std::string& text, std::string_view part) {
   size_t found = 0;
@@ -15,18 +15,18 @@ size_t count(const std::string& text, std::string_view part) {
 }
 
 // What the page's own script finds in the element that holds the data.
-Json data_of(const std::string& page) {
+OrderedJson data_of(const std::string& page) {
   constexpr std::string_view kOpen = "<script type=\"application/json\" id=\"data\">";
   const auto begin = page.find(kOpen) + kOpen.size();
-  return Json::parse(page.substr(begin, page.find("</script", begin) - begin));
+  return OrderedJson::parse(page.substr(begin, page.find("</script", begin) - begin));
 }
 
 TEST(Page, GivesBackTheDataWhateverItsTextsHold) {
-  const Json data{{"a", "</script><script>alert(1)</script>"},
-                  {"b", "<!-- <script>"},
-                  {"c", "\"quotes\" & 'such' \\ \n"},
-                  {"<key>", "größer, 猫, \xE2\x80\xA8"},
-                  {"d", "{{program}} {{title}}"}};
+  const OrderedJson data{{"a", "</script><script>alert(1)</script>"},
+                         {"b", "<!-- <script>"},
+                         {"c", "\"quotes\" & 'such' \\ \n"},
+                         {"<key>", "größer, 猫, \xE2\x80\xA8"},
+                         {"d", "{{program}} {{title}}"}};
   const auto page = render_page("title", data);
   EXPECT_EQ(data_of(page), data);
   EXPECT_EQ(count(page, "</script"), 3U) << "of the library, the data and the program";
@@ -35,12 +35,12 @@ TEST(Page, GivesBackTheDataWhateverItsTextsHold) {
 TEST(Page, OfBytesThatAreNoTextIsOneAllTheSame) { EXPECT_NO_THROW(data_of(render_page("title", {{"a", "\xff\xfe"}}))); }
 
 TEST(Page, HasNoTitleThatEndsItsElement) {
-  const auto page = render_page("</title><b>", Json::object());
+  const auto page = render_page("</title><b>", OrderedJson::object());
   EXPECT_NE(page.find("<title>&lt;/title&gt;&lt;b&gt; | ddprun</title>"), std::string::npos);
 }
 
 TEST(Page, LoadsNothing) {
-  auto page = render_page("title", Json::object());
+  auto page = render_page("title", OrderedJson::object());
   for (const char* part :
        {"<link rel=\"stylesheet", "src=\"http", "href=\"http", "@import", "url(http", "sourceMappingURL"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
@@ -48,14 +48,14 @@ TEST(Page, LoadsNothing) {
 }
 
 TEST(Page, LeavesNoSlotOpen) {
-  const auto page = render_page("title", Json::object());
+  const auto page = render_page("title", OrderedJson::object());
   for (const char* slot : {"{{mark}}", "{{policy}}", "{{style}}", "{{library}}", "{{data}}", "{{program}}"})
     EXPECT_EQ(page.find(slot), std::string::npos) << slot;
   EXPECT_NE(page.substr(0, 2048).find(kReportPage.mark), std::string::npos);
 }
 
 TEST(Page, HoldsTheLibraryWithItsLicence) {
-  const auto page = render_page("title", Json::object());
+  const auto page = render_page("title", OrderedJson::object());
   EXPECT_NE(page.find("@license"), std::string::npos);
   EXPECT_NE(page.find("Permission is hereby granted"), std::string::npos);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
-#include "report/config_lines.h"
 #include "report/page.h"
-#include "report/run_files.h"
-#include "report/run_state.h"
+#include "runs/config_lines.h"
+#include "runs/run_files.h"
+#include "runs/run_state.h"
 
 #include <ddprun/error.h>
 

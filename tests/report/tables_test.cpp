@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/tables.h"
 
-#include "report/run_files.h"
-#include "report/table_index.h"
+#include "runs/run_files.h"
+#include "runs/table_index.h"
 
 namespace ddprun {
 namespace {

@@ -25,14 +25,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kWidth = 8;
+constexpr int64_t kFeatures = 8;
 
 // Has what can go wrong: statistics that each forward changes, random numbers, an activation in place.
 class NoisyImpl : public torch::nn::Module {
  public:
   NoisyImpl() {
-    layer_ = register_module("layer", torch::nn::Linear(kWidth, kWidth));
-    norm_ = register_module("norm", BatchNorm(kWidth));
+    layer_ = register_module("layer", torch::nn::Linear(kFeatures, kFeatures));
+    norm_ = register_module("norm", BatchNorm(kFeatures));
   }
 
   at::Tensor forward(const at::Tensor& input) {
@@ -56,7 +56,7 @@ class Network : public torch::nn::Module {
  public:
   Network() {
     for (const char* name : {"first", "second", "third"}) blocks.push_back(register_module(name, Noisy()));
-    last = register_module("last", torch::nn::Linear(kWidth, 3));
+    last = register_module("last", torch::nn::Linear(kFeatures, 3));
   }
 
   at::Tensor forward(const at::Tensor& input) {
@@ -98,7 +98,7 @@ Trained trained(const std::vector<std::string>& chosen, bool autocast, bool fuse
     {
       const Autocast cast(autocast);
       const FusedLayersScope fusing(fused);
-      loss = network->forward(torch::randn({6, kWidth})).to(at::kFloat).square().mean();
+      loss = network->forward(torch::randn({6, kFeatures})).to(at::kFloat).square().mean();
     }
     loss.backward();
     results.numbers.push_back(loss.detach());
@@ -130,7 +130,7 @@ TEST(Recompute, KeepsOnlyWhatIsNotChosen) {
   const auto network = std::make_shared<Network>();
   RecomputedBlocks blocks(network);
   blocks.choose({"second"});
-  const auto result = network->forward(torch::randn({6, kWidth}));
+  const auto result = network->forward(torch::randn({6, kFeatures}));
   EXPECT_FALSE(network->blocks[2]->kept->expired());
   EXPECT_TRUE(network->blocks[1]->kept->expired());
 }
@@ -140,17 +140,17 @@ TEST(Recompute, DoesNothingWhileNoGradientsAreRecorded) {
   RecomputedBlocks blocks(network);
   blocks.choose({"first", "second", "third"});
   const torch::NoGradGuard no_gradients;
-  network->forward(torch::randn({6, kWidth}));
+  network->forward(torch::randn({6, kFeatures}));
   EXPECT_EQ(network->blocks[1]->calls, 1);
 }
 
 TEST(Recompute, NestedBlocksAreComputedAgainWithinTheOuterOnes) {
-  torch::nn::Linear outer(kWidth, kWidth), inner(kWidth, kWidth);
+  torch::nn::Linear outer(kFeatures, kFeatures), inner(kFeatures, kFeatures);
   const auto network = std::make_shared<torch::nn::Module>();
   network->register_module("outer", outer);
   network->register_module("inner", inner);
   RecomputedBlocks blocks(network);
-  const auto input = torch::randn({4, kWidth});
+  const auto input = torch::randn({4, kFeatures});
   const auto gradients = [&] {
     outer->zero_grad();
     inner->zero_grad();
@@ -171,19 +171,19 @@ TEST(Recompute, TellsWhichBlocksAskedByTheirNames) {
   const auto network = std::make_shared<Network>(), other = std::make_shared<Network>();
   RecomputedBlocks blocks(network);
   EXPECT_THAT(blocks.known(), ElementsAre());
-  network->forward(torch::randn({6, kWidth}));
-  other->forward(torch::randn({6, kWidth}));  // of a model that nobody chooses from
+  network->forward(torch::randn({6, kFeatures}));
+  other->forward(torch::randn({6, kFeatures}));  // of a model that nobody chooses from
   EXPECT_THAT(blocks.known(), ElementsAre("first", "second", "third"));
 }
 
 // Returns the error of a backward through a block that computes something else each time, or that gets it.
-std::string error_of(const std::function<at::Tensor(const at::Tensor& input, int call)>& forward,
-                     const std::function<void(const at::Tensor& input)>& afterwards = nullptr) {
+std::string error_in_backward(const std::function<at::Tensor(const at::Tensor& input, int call)>& forward,
+                              const std::function<void(const at::Tensor& input)>& afterwards = nullptr) {
   const auto network = std::make_shared<Network>();
   RecomputedBlocks blocks(network);
   blocks.choose({"first"});
   auto calls = std::make_shared<int>(0);
-  const auto input = torch::ones({4, kWidth}, at::requires_grad()) * 2;
+  const auto input = torch::ones({4, kFeatures}, at::requires_grad()) * 2;
   auto& first = *network->blocks.front();
   const auto result = recomputed(first, [&, calls](const at::Tensor& x) { return forward(x, ++*calls); }, input);
   if (afterwards) afterwards(input);
@@ -191,24 +191,24 @@ std::string error_of(const std::function<at::Tensor(const at::Tensor& input, int
 }
 
 TEST(Recompute, RefusesABlockThatDependsOnMoreThanItsInput) {
-  EXPECT_THAT(error_of([](const at::Tensor& x, int call) { return call == 1 ? x.exp() : x.exp().sin(); }),
+  EXPECT_THAT(error_in_backward([](const at::Tensor& x, int call) { return call == 1 ? x.exp() : x.exp().sin(); }),
               HasSubstr("trainer.recompute: first kept 1 tensor for backward, and 2 when it was computed again"));
-  EXPECT_THAT(error_of([](const at::Tensor& x, int call) { return x.narrow(1, 0, call).exp(); }),
+  EXPECT_THAT(error_in_backward([](const at::Tensor& x, int call) { return x.narrow(1, 0, call).exp(); }),
               HasSubstr("first kept 1 tensor for backward, and others when it was computed again"));
 }
 
 TEST(Recompute, RefusesABlockWhoseNumbersAreOthersIfTheyAreCompared) {
   const auto forward = [](const at::Tensor& x, int call) { return (x * call).exp(); };
-  EXPECT_EQ(error_of(forward), "");
+  EXPECT_EQ(error_in_backward(forward), "");
   const ComparedBlocks compared;
-  EXPECT_THAT(error_of(forward), HasSubstr(" for backward, and others when it was computed again"));
-  EXPECT_EQ(error_of([](const at::Tensor& x, int) { return x.exp() + torch::rand({1}) * x.log(); }), "");
+  EXPECT_THAT(error_in_backward(forward), HasSubstr(" for backward, and others when it was computed again"));
+  EXPECT_EQ(error_in_backward([](const at::Tensor& x, int) { return x.exp() + torch::rand({1}) * x.log(); }), "");
 }
 
 TEST(Recompute, RefusesAnInputThatWasChangedInPlace) {
   const auto exp = [](const at::Tensor& x, int) { return x.exp(); };
-  EXPECT_EQ(error_of(exp), "");
-  EXPECT_THAT(error_of(exp, [](const at::Tensor& input) { input.detach().add_(1); }),
+  EXPECT_EQ(error_in_backward(exp), "");
+  EXPECT_THAT(error_in_backward(exp, [](const at::Tensor& input) { input.detach().add_(1); }),
               HasSubstr("trainer.recompute: first cannot be computed again, since its input was changed in place"));
 }
 

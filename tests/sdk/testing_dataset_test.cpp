@@ -43,7 +43,7 @@ class Pictures : public Dataset {
 };
 
 template <class Kind>
-DatasetTest test_of() {
+DatasetTest dataset_test_of() {
   return {.make = [] { return std::make_shared<Kind>(); }};
 }
 
@@ -95,10 +95,11 @@ TEST(DatasetSamples, HaveTheExtrasThatSpecTells) {
       return batch;
     }
   };
-  EXPECT_THAT(all(test_of<Masked>()), IsEmpty());
-  EXPECT_THAT(samples(test_of<Unpromised>()), HasSubstr("gives the extras mask, but spec() promises none"));
-  EXPECT_THAT(samples(test_of<Narrow>()), HasSubstr("gives mask of [3, 2] for a sample, but spec() promises [3, 3]"));
-  EXPECT_THAT(same_in_any_batch(test_of<Shared>()), HasSubstr("is not the same alone as in a batch"));
+  EXPECT_THAT(all(dataset_test_of<Masked>()), IsEmpty());
+  EXPECT_THAT(samples(dataset_test_of<Unpromised>()), HasSubstr("gives the extras mask, but spec() promises none"));
+  EXPECT_THAT(samples(dataset_test_of<Narrow>()),
+              HasSubstr("gives mask of [3, 2] for a sample, but spec() promises [3, 3]"));
+  EXPECT_THAT(same_in_any_batch(dataset_test_of<Shared>()), HasSubstr("is not the same alone as in a batch"));
 }
 
 // Bytes that the runner may make batches of.
@@ -134,14 +135,16 @@ TEST(DatasetImages, AreWhatGetAndAugmentMake) {
   struct OtherAugmentation : Lent {
     void augment(Batch& batch, const AugmentKey&) const override { batch.input = batch.input.flip(3); }
   };
-  EXPECT_THAT(all(test_of<Lent>()), IsEmpty());
-  EXPECT_THAT(images(test_of<OtherSamples>()), HasSubstr("split train: get() gives a different input than images()"));
-  EXPECT_THAT(images(test_of<OtherAugmentation>()), HasSubstr("augment() does something other than the augmentation"));
+  EXPECT_THAT(all(dataset_test_of<Lent>()), IsEmpty());
+  EXPECT_THAT(images(dataset_test_of<OtherSamples>()),
+              HasSubstr("split train: get() gives a different input than images()"));
+  EXPECT_THAT(images(dataset_test_of<OtherAugmentation>()),
+              HasSubstr("augment() does something other than the augmentation"));
 }
 
 TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
-  EXPECT_THAT(all(test_of<Pictures>()), IsEmpty());
-  EXPECT_THAT(all(DatasetTest{.make = test_of<Pictures>().make, .samples = 7}), IsEmpty());
+  EXPECT_THAT(all(dataset_test_of<Pictures>()), IsEmpty());
+  EXPECT_THAT(all(DatasetTest{.make = dataset_test_of<Pictures>().make, .samples = 7}), IsEmpty());
 }
 
 TEST(DatasetSamples, AreOfTheShapeTypeAndRangeThatSpecTells) {
@@ -181,8 +184,8 @@ TEST(DatasetSamples, MayHaveAClassForEachPixel) {
       return batch;
     }
   };
-  EXPECT_THAT(samples(test_of<Segmented>()), IsEmpty());
-  EXPECT_THAT(samples(test_of<Beyond>()), HasSubstr("sample 1 has the class 4, but spec() promises 4 classes"));
+  EXPECT_THAT(samples(dataset_test_of<Segmented>()), IsEmpty());
+  EXPECT_THAT(samples(dataset_test_of<Beyond>()), HasSubstr("sample 1 has the class 4, but spec() promises 4 classes"));
 }
 
 class WithoutTraining : public Pictures {
@@ -206,10 +209,10 @@ class Unprepared : public Pictures {
 };
 
 TEST(DatasetSamples, HaveASpecAndImagesThatFit) {
-  EXPECT_EQ(samples(test_of<WithoutTraining>()), "there are no training samples");
-  EXPECT_EQ(samples(test_of<WithANameTooFew>()), "spec() has 1 class names for 4 classes");
-  EXPECT_THAT(samples(test_of<WithFloatImages>()), StartsWith("to_image() gives Float"));
-  EXPECT_EQ(samples(test_of<Unprepared>()), "start() threw: no file data.bin");
+  EXPECT_EQ(samples(dataset_test_of<WithoutTraining>()), "there are no training samples");
+  EXPECT_EQ(samples(dataset_test_of<WithANameTooFew>()), "spec() has 1 class names for 4 classes");
+  EXPECT_THAT(samples(dataset_test_of<WithFloatImages>()), StartsWith("to_image() gives Float"));
+  EXPECT_EQ(samples(dataset_test_of<Unprepared>()), "start() threw: no file data.bin");
 }
 
 // The second row of a batch is the first one's neighbour.
@@ -256,9 +259,10 @@ class Lending : public Pictures {
 };
 
 TEST(DatasetNumbers, AreTheSameSampleInAnyBatch) {
-  EXPECT_THAT(same_in_any_batch(test_of<CountingOn>()), HasSubstr("is not the same where it is asked for twice"));
-  EXPECT_THAT(same_in_any_batch(test_of<Drawing>()), AllOf(StartsWith("sample 0 is not the same alone")));
-  EXPECT_THAT(same_in_any_batch(test_of<Lending>()), HasSubstr("get() must hand out memory of its own"));
+  EXPECT_THAT(same_in_any_batch(dataset_test_of<CountingOn>()),
+              HasSubstr("is not the same where it is asked for twice"));
+  EXPECT_THAT(same_in_any_batch(dataset_test_of<Drawing>()), AllOf(StartsWith("sample 0 is not the same alone")));
+  EXPECT_THAT(same_in_any_batch(dataset_test_of<Lending>()), HasSubstr("get() must hand out memory of its own"));
 }
 
 // Right in the thread that started it, as a file position in a thread_local is.
@@ -295,8 +299,9 @@ class Overtaken : public Pictures {
 };
 
 TEST(DatasetThreads, GetWhatOneGets) {
-  EXPECT_EQ(thread_safe(test_of<AtHomeInOneThread>()), "in one of 4 threads: get() threw: not started in this thread");
-  EXPECT_THAT(thread_safe(test_of<Overtaken>()),
+  EXPECT_EQ(thread_safe(dataset_test_of<AtHomeInOneThread>()),
+            "in one of 4 threads: get() threw: not started in this thread");
+  EXPECT_THAT(thread_safe(dataset_test_of<Overtaken>()),
               AllOf(StartsWith("in one of 4 threads: sample "), HasSubstr("must change nothing that they share")));
 }
 
@@ -326,9 +331,9 @@ class LargerEachTime : public Pictures {
 };
 
 TEST(DatasetMadeAgain, HasTheSameSamples) {
-  EXPECT_THAT(same_when_made_again(test_of<AnotherEachTime>()),
+  EXPECT_THAT(same_when_made_again(dataset_test_of<AnotherEachTime>()),
               AllOf(HasSubstr("when the dataset is made again"), HasSubstr("each rank")));
-  EXPECT_THAT(same_when_made_again(test_of<LargerEachTime>()), HasSubstr("when it is made again"));
+  EXPECT_THAT(same_when_made_again(dataset_test_of<LargerEachTime>()), HasSubstr("when it is made again"));
 }
 
 // Draws from the thread's generator.
@@ -353,13 +358,13 @@ class Dropping : public Pictures {
 };
 
 TEST(DatasetAugmentation, DependsOnTheSampleAlone) {
-  EXPECT_THAT(augmentation(test_of<Dicing>()), HasSubstr("uniform_for_samples()"));
-  EXPECT_THAT(augmentation(test_of<Mixing>()), HasSubstr("in another batch"));
-  EXPECT_EQ(augmentation(test_of<Dropping>()), "augment() makes 49 samples of 50");
+  EXPECT_THAT(augmentation(dataset_test_of<Dicing>()), HasSubstr("uniform_for_samples()"));
+  EXPECT_THAT(augmentation(dataset_test_of<Mixing>()), HasSubstr("in another batch"));
+  EXPECT_EQ(augmentation(dataset_test_of<Dropping>()), "augment() makes 49 samples of 50");
 }
 
 TEST(DatasetChecks, TellWhichOfThemFoundWhat) {
-  EXPECT_THAT(all(test_of<Dicing>()), ::testing::ElementsAre(StartsWith("augmentation: augment() changes")));
+  EXPECT_THAT(all(dataset_test_of<Dicing>()), ::testing::ElementsAre(StartsWith("augmentation: augment() changes")));
 }
 
 }  // namespace

@@ -38,14 +38,14 @@ class Lines : public Logger {
 };
 
 template <class Kind>
-LoggerTest test_of() {
+LoggerTest logger_test_of() {
   return {.make = [] { return std::make_shared<Kind>(); }};
 }
 
-TEST(LoggerChecks, FindNothingWrongWithAGoodLogger) { EXPECT_THAT(all(test_of<Lines>()), IsEmpty()); }
+TEST(LoggerChecks, FindNothingWrongWithAGoodLogger) { EXPECT_THAT(all(logger_test_of<Lines>()), IsEmpty()); }
 
 TEST(LoggerChecks, UseTheTestsOwnFolder) {
-  auto test = test_of<Lines>();
+  auto test = logger_test_of<Lines>();
   test.run_dir = ::testing::TempDir() + "/ddprun_lines";
   std::filesystem::remove_all(test.run_dir);
   std::filesystem::create_directories(test.run_dir);
@@ -59,7 +59,7 @@ class WithoutHistograms : public Lines {
   void histograms(const HistogramTable&) override { throw std::runtime_error("not yet written"); }
 };
 
-class AtHomeInOneThread : public Lines {
+class StartingInOneThread : public Lines {
  public:
   void start(const RunStart&) override {
     if (std::this_thread::get_id() != home_) throw std::runtime_error("another thread");
@@ -78,9 +78,9 @@ class RefusingAnOldFolder : public Lines {
 };
 
 TEST(LoggerRuns, AreToldWithTheHookThatThrows) {
-  EXPECT_EQ(takes_a_run(test_of<WithoutHistograms>()), "histograms() threw: not yet written");
-  EXPECT_EQ(takes_a_run(test_of<AtHomeInOneThread>()), "start() threw: another thread");
-  EXPECT_EQ(takes_a_run(test_of<RefusingAnOldFolder>()),
+  EXPECT_EQ(takes_a_run(logger_test_of<WithoutHistograms>()), "histograms() threw: not yet written");
+  EXPECT_EQ(takes_a_run(logger_test_of<StartingInOneThread>()), "start() threw: another thread");
+  EXPECT_EQ(takes_a_run(logger_test_of<RefusingAnOldFolder>()),
             "in the folder of a run that is resumed: start() threw: lines.txt exists");
 }
 
@@ -108,11 +108,11 @@ class WithAFirstRow : public Lines {
 };
 
 TEST(LoggerOddValues, AreToldWithWhatWasTold) {
-  EXPECT_THAT(takes_odd_values(test_of<OnlyFinite>()),
+  EXPECT_THAT(takes_odd_values(logger_test_of<OnlyFinite>()),
               AllOf(StartsWith("told of an empty name, of NaN"), HasSubstr("metrics() threw: not finite")));
-  EXPECT_THAT(takes_odd_values(test_of<OnlyLetters>()),
+  EXPECT_THAT(takes_odd_values(logger_test_of<OnlyLetters>()),
               AllOf(StartsWith("told of a name that is not UTF-8"), HasSubstr("confusion() threw: no text")));
-  EXPECT_THAT(takes_odd_values(test_of<WithAFirstRow>()), HasSubstr("predictions() threw: "));
+  EXPECT_THAT(takes_odd_values(logger_test_of<WithAFirstRow>()), HasSubstr("predictions() threw: "));
 }
 
 // Writes at the end what it points at.
@@ -140,13 +140,13 @@ class PointingUntilItGoes : public Lines {
 };
 
 TEST(LoggerReferences, AreFoundInWhatIsWrittenLater) {
-  EXPECT_THAT(keeps_no_references(test_of<Pointing>()),
+  EXPECT_THAT(keeps_no_references(logger_test_of<Pointing>()),
               StartsWith("lines.txt shows what a row or table was overwritten with"));
-  EXPECT_THAT(keeps_no_references(test_of<PointingUntilItGoes>()), HasSubstr("copy what is written later"));
+  EXPECT_THAT(keeps_no_references(logger_test_of<PointingUntilItGoes>()), HasSubstr("copy what is written later"));
 }
 
 TEST(LoggerChecks, TellWhichOfThemFoundWhat) {
-  EXPECT_THAT(all(test_of<Pointing>()), ElementsAre(StartsWith("keeps_no_references: lines.txt")));
+  EXPECT_THAT(all(logger_test_of<Pointing>()), ElementsAre(StartsWith("keeps_no_references: lines.txt")));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class Momentum : public Optimizer {
 };
 
 template <class Kind>
-OptimizerTest test_of() {
+OptimizerTest optimizer_test_of() {
   return {.make = [] { return std::make_shared<Kind>(); }};
 }
 
@@ -68,8 +68,8 @@ Reference sgd(double momentum) {
 }
 
 TEST(OptimizerChecks, FindNothingWrongWithAGoodOptimizer) {
-  EXPECT_THAT(all(test_of<Momentum>()), IsEmpty());
-  EXPECT_EQ(same_as(test_of<Momentum>(), sgd(0.9)), "");
+  EXPECT_THAT(all(optimizer_test_of<Momentum>()), IsEmpty());
+  EXPECT_EQ(same_as(optimizer_test_of<Momentum>(), sgd(0.9)), "");
 }
 
 class Forgetful : public Momentum {
@@ -83,10 +83,10 @@ class Faster : public Momentum {
 };
 
 TEST(OptimizerReference, DiffersFromTheFirstStepOnOrLater) {
-  EXPECT_THAT(same_as(test_of<Faster>(), sgd(0.9)),
+  EXPECT_THAT(same_as(optimizer_test_of<Faster>(), sgd(0.9)),
               AllOf(StartsWith("after step 1 conv.weight differs from the reference's by "),
                     HasSubstr("options and defaults")));
-  EXPECT_THAT(same_as(test_of<Forgetful>(), sgd(0.9)),
+  EXPECT_THAT(same_as(optimizer_test_of<Forgetful>(), sgd(0.9)),
               AllOf(StartsWith("after step 2 "), HasSubstr("what it remembers")));
 }
 
@@ -111,10 +111,11 @@ class WithAFixedRate : public Momentum {
 };
 
 TEST(OptimizerSteps, GoDownAtTheRateOfTheirGroup) {
-  EXPECT_THAT(steps(test_of<Climbing>()), HasSubstr("is the sign right?"));
-  EXPECT_THAT(steps(test_of<Standing>()), HasSubstr("step() changes nothing"));
-  EXPECT_EQ(steps(test_of<DecayingAll>()), "late has changed, although it has no gradient");
-  EXPECT_THAT(steps(test_of<WithAFixedRate>()), StartsWith("with lr 0 in groups() a step changes conv.weight"));
+  EXPECT_THAT(steps(optimizer_test_of<Climbing>()), HasSubstr("is the sign right?"));
+  EXPECT_THAT(steps(optimizer_test_of<Standing>()), HasSubstr("step() changes nothing"));
+  EXPECT_EQ(steps(optimizer_test_of<DecayingAll>()), "late has changed, although it has no gradient");
+  EXPECT_THAT(steps(optimizer_test_of<WithAFixedRate>()),
+              StartsWith("with lr 0 in groups() a step changes conv.weight"));
 }
 
 class SteppingAnyway : public Momentum {
@@ -131,8 +132,9 @@ class RememberingOverflow : public Momentum {
 };
 
 TEST(OptimizerOverflow, IsAsIfItHadNotBeen) {
-  EXPECT_THAT(skips_overflow(test_of<SteppingAnyway>()), StartsWith("after step 1 conv.weight is different"));
-  EXPECT_THAT(skips_overflow(test_of<RememberingOverflow>()), StartsWith("after step 4 conv.weight is different"));
+  EXPECT_THAT(skips_overflow(optimizer_test_of<SteppingAnyway>()), StartsWith("after step 1 conv.weight is different"));
+  EXPECT_THAT(skips_overflow(optimizer_test_of<RememberingOverflow>()),
+              StartsWith("after step 4 conv.weight is different"));
 }
 
 class WithoutState : public Momentum {
@@ -177,12 +179,12 @@ class Adding : public Momentum {
 };
 
 TEST(OptimizerStateChecks, FindWhatAResumedRunWouldMiss) {
-  EXPECT_THAT(state_round_trip(test_of<WithoutState>()),
+  EXPECT_THAT(state_round_trip(optimizer_test_of<WithoutState>()),
               StartsWith("resumed after step 1, conv.weight is not what it is"));
-  EXPECT_THAT(state_round_trip(test_of<Renaming>()),
+  EXPECT_THAT(state_round_trip(optimizer_test_of<Renaming>()),
               AllOf(StartsWith("state() names momentum of "), HasSubstr("<parameter>/<what>")));
-  EXPECT_THAT(state_round_trip(test_of<Borrowing>()), HasSubstr("copy it (clone() or copy_())"));
-  EXPECT_THAT(state_round_trip(test_of<Adding>()), HasSubstr("must forget what"));
+  EXPECT_THAT(state_round_trip(optimizer_test_of<Borrowing>()), HasSubstr("copy it (clone() or copy_())"));
+  EXPECT_THAT(state_round_trip(optimizer_test_of<Adding>()), HasSubstr("must forget what"));
 }
 
 class TakingAll : public Momentum {
@@ -218,11 +220,11 @@ class Halfway : public Momentum {
 };
 
 TEST(OptimizerStateChecks, FindWhatTakesAnyState) {
-  EXPECT_THAT(state_round_trip(test_of<TakingAll>()),
+  EXPECT_THAT(state_round_trip(optimizer_test_of<TakingAll>()),
               StartsWith("load_state() takes a state with an entry of a parameter"));
-  EXPECT_THAT(state_round_trip(test_of<Mute>()), HasSubstr("but does not name nobody.weight/what"));
-  EXPECT_THAT(state_round_trip(test_of<ThrowingAnything>()), HasSubstr("throws no UserError"));
-  EXPECT_THAT(state_round_trip(test_of<Halfway>()), HasSubstr("but has changed"));
+  EXPECT_THAT(state_round_trip(optimizer_test_of<Mute>()), HasSubstr("but does not name nobody.weight/what"));
+  EXPECT_THAT(state_round_trip(optimizer_test_of<ThrowingAnything>()), HasSubstr("throws no UserError"));
+  EXPECT_THAT(state_round_trip(optimizer_test_of<Halfway>()), HasSubstr("but has changed"));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // A GPU that is none: it has nothing but its place among the ranks' GPUs.
 #pragma once
 
-#include "comm/device_backend.h"
+#include "device/device_backend.h"
 #include "imaging/image_batcher.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>

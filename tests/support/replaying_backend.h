@@ -3,7 +3,7 @@
 // it captures; results go to the same memory each time, as a graph's do.
 #pragma once
 
-#include "comm/device_backend.h"
+#include "device/device_backend.h"
 #include "imaging/image_batcher.h"
 
 #include <ATen/ATen.h>

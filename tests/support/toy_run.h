@@ -5,12 +5,14 @@
 #include "checkpoint/checkpoint.h"
 #include "comm/communicator.h"
 #include "comm/replicate.h"
+#include "features/callbacks/callbacks.h"
+#include "features/features.h"
+#include "sharing/master_weights.h"
 #include "support/ranks.h"
 #include "support/toy.h"
-#include "train/base_weights.h"
-#include "train/checkpoint_exchange.h"
-#include "train/master_weights.h"
 #include "train/trainer.h"
+#include "weights/base_weights.h"
+#include "weights/checkpoint_exchange.h"
 
 #include <filesystem>
 #include <functional>
@@ -76,6 +78,7 @@ struct ToyRun {
   };
   std::function<std::shared_ptr<DeviceBackend>(int64_t rank)> make_backend;  // empty: none
   std::function<std::vector<NamedCallback>()> make_callbacks;                // of one rank; empty: none
+  std::function<std::unique_ptr<Feature>()> make_feature;                    // one more, the last; empty: none
   double step_seconds = 1;  // each step takes so long, as far as the ranks' agreement can see
 };
 
@@ -151,8 +154,14 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
          .backend = backend,
          .device = device,
          .parallel = on_devices(run, model),
-         .first_weights = first_weights},
-        run.make_callbacks ? run.make_callbacks() : std::vector<NamedCallback>(),
+         .first_weights = first_weights,
+         .poisons_old_weights = true},
+        [&](const Context& context, const TrainPlan& plan) {
+          auto features = make_features(context, plan);
+          if (run.make_callbacks) features.add(std::make_unique<Callbacks>(run.make_callbacks(), context.communicator));
+          if (run.make_feature) features.add(run.make_feature());
+          return features;
+        },
         [&] { return ++asked, run.stop && run.stop(rank, self->state().step); },
         [&] { return run.step_seconds * asked; });
     self = &trainer;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What tools/ddprun promises, in a scratch clone whose cmake, ninja and program are stubs: it builds when a source changed and
-# only then, and is the program in everything else.
+# What tools/ddprun and tools/build promise, in a scratch clone whose cmake, ninja and program are stubs: they build when a source
+# changed and only then, and no more than the program and what was built before; and tools/ddprun is the program in everything else.
 set -euo pipefail
 
 source_root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -9,7 +9,8 @@ trap 'rm -rf -- "$scratch"' EXIT
 clone="$scratch/a clone"
 calls=$scratch/calls
 unset DDPRUN_WERROR DDPRUN_PYTHON  # of whoever runs the tests
-export DDPRUN_SYSTEM_PACKAGES=skip calls
+parts='lib/ddprun/plugins/models/a.so lib/ddprun/plugins/models/b.so lib/libx.so share/page'
+export DDPRUN_SYSTEM_PACKAGES=skip calls parts
 
 fail() {
   printf 'FAILED: %s\n' "$*"
@@ -40,11 +41,18 @@ make_clone() {
   touch -- "$clone"/{CMakeLists.txt,CMakePresets.json,configs/CMakeLists.txt,sdk/sdk.cpp,runner/main.cpp,runner/cli/old.cpp}
   cp -R -- "$source_root/tools" "$clone/tools"
   stub "$clone/.venv/bin/python" 'echo 2.11.0'
-  stub "$clone/.venv/bin/cmake" 'echo cmake "$@" >>"$calls"; mkdir -p build/release
+  stub "$clone/.venv/bin/cmake" 'echo cmake "$@" >>"$calls"; mkdir -p build/release/share/ddprun
+    printf "%s\n" $parts >build/release/share/ddprun/on_demand
     touch build/release/build.ninja; echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt'
-  stub "$clone/.venv/bin/ninja" 'echo ninja "$@" >>"$calls"; [[ ! -e $2/broken ]] || { echo "x.cpp:1: error: broken"; exit 1; }
+  stub "$clone/.venv/bin/ninja" '[[ $* != *" build.ninja" ]] || { cp "$2/new_parts" "$2/share/ddprun/on_demand" 2>/dev/null; exit 0; }
+    [[ $* != *" -t cleandead" ]] || exit 0
+    echo ninja "$@" >>"$calls"; echo "$DDPRUN_ON_DEMAND, $(cd "$2" && ls -A | grep -c "^.building$")" >"$2/seen"; [[ ! -e $2/broken ]] || { echo "x.cpp:1: error: broken"; exit 1; }
     [[ ! -e $2/slow ]] || exec sleep 60
-    mkdir -p "$2/bin"; cp "$2/../../program" "$2/bin/ddprun"'
+    mkdir "$2/in_use" || exit 1
+    [[ -z ${told:-} ]] || timeout 60 bash -c "until cat -- $told | grep -q waiting; do sleep 0.05; done"  # until another one waits
+    rmdir "$2/in_use"
+    for target in "${@:5}"; do [[ $target != lib/* ]] || { mkdir -p "$2/${target%/*}"; touch "$2/$target"; }; done
+    mkdir -p "$2/bin"; touch "$2/.ninja_log"; cp "$2/../../program" "$2/bin/ddprun"'
   stub "$clone/program" 'if [[ ${1:-} == sleep ]]; then exec sleep 60; fi
     printf "[%s]\n" "$PWD" "$@"; exit "${EXIT:-0}"'
 }
@@ -76,6 +84,48 @@ test_builds_when_needed() {
   expect_calls "" "an experiment is no source"
   rm -- "$clone/build/release/bin/ddprun"
   expect_calls "ninja" "the program is gone"
+}
+
+# What ninja was told to build by the last call.
+targets() { sed -n '$s/.* -j [0-9]* //p' "$calls"; }
+
+test_builds_the_program_and_what_was_built_before() {
+  local release=$clone/build/release
+  [[ $(targets) == 'bin/ddprun bin/ddprun' ]] || fail "the first calls built more than the program: $(targets)"
+  "$clone/tools/build" lib/ddprun/plugins/models/a.so 2>"$scratch/err" || fail "tools/build: $(<"$scratch/err")"
+  [[ $(targets) == 'lib/ddprun/plugins/models/a.so bin/ddprun' ]] || fail "a.so was not built: $(targets)"
+  [[ $(<"$scratch/err") == 'ddprun: building a with '* ]] || fail "it is not one line that says what is built: $(<"$scratch/err")"
+  expect_calls "" "a plugin was built"
+  touch -- "$release/lib/ddprun/plugins/models/mine.so" "$release/lib/libx.so" "$clone/sdk/sdk.cpp"
+  expect_calls "ninja" "a source was touched"
+  [[ $(targets) == 'bin/ddprun bin/ddprun lib/ddprun/plugins/models/a.so lib/libx.so' ]] || fail "not all that is there is brought up to date: $(targets)"
+  printf '%s\n' lib/libx.so >"$release/new_parts"  # the plugin was removed from the sources
+  touch -- "$clone/sdk/sdk.cpp"
+  expect_calls "ninja" "a plugin was removed"
+  [[ $(targets) == 'bin/ddprun bin/ddprun lib/libx.so' ]] || fail "a target that there is no more is built: $(targets)"
+  "$clone/tools/build" 2>"$scratch/err"
+  [[ $(targets) == 'all bin/ddprun lib/libx.so' ]] || fail "without arguments it does not build all: $(targets)"
+}
+
+test_two_builds_at_once_wait_for_each_other() {
+  local first second
+  export told="$scratch/err $scratch/err2"
+  "$clone/tools/build" lib/ddprun/plugins/models/a.so 2>"$scratch/err" & first=$!
+  "$clone/tools/build" lib/ddprun/plugins/models/b.so 2>"$scratch/err2" & second=$!
+  wait "$first" || fail "the first: $(<"$scratch/err")"
+  wait "$second" || fail "the second: $(<"$scratch/err2")"
+  cat -- "$scratch/err" "$scratch/err2" | grep -q 'another set-up or build is running in this clone: waiting for it' || fail "none has waited"
+  unset told
+  expect_calls "" "both were built"
+}
+
+# shellcheck disable=SC2016  # the stub expands it
+test_what_runs_during_a_build_builds_nothing() {
+  [[ $(<"$clone/build/release/seen") == 'no, 1' ]] || fail "DDPRUN_ON_DEMAND and .building: $(<"$clone/build/release/seen")"
+  [[ ! -e $clone/build/release/.building ]] || fail "the mark of a build is still there"
+  stub "$clone/program" 'echo "${DDPRUN_ON_DEMAND-unset}"'
+  touch -- "$clone/sdk/sdk.cpp"
+  [[ $("$clone/tools/ddprun" 2>/dev/null) == unset ]] || fail "the program may not build anything"
 }
 
 test_is_the_program() {
@@ -110,6 +160,7 @@ test_failed_build_runs_nothing() {
   ((status == 1)) || fail "a failed build gave $status"
   [[ ! -s $scratch/out ]] || fail "the old program ran: $(<"$scratch/out")"
   grep -q 'x.cpp:1: error: broken' "$scratch/err" || fail "the compiler's error is not shown: $(<"$scratch/err")"
+  [[ ! -e $clone/build/release/.building && ! -e $clone/build/release/.built ]] || fail "a failed build left its marks"
   rm -- "$clone/build/release/broken"
   expect_calls "ninja" "after the build was mended"
 }
@@ -142,6 +193,7 @@ test_interrupted_build_leaves_nothing() {
   wait "$pid" || status=$?
   ((status == 130)) || fail "Ctrl-C while building gave $status"
   group_ends "$pid" || fail "Ctrl-C left processes: $(commands_of_group "$pid")"
+  [[ ! -e $clone/build/release/.building ]] || fail "an interrupted build left its mark"
   rm -- "$clone/build/release/slow"
   expect_calls "ninja" "after an interruption"
 }
@@ -172,10 +224,13 @@ test_moved_clone_is_configured_anew() {
 
 make_clone
 test_builds_when_needed
+test_builds_the_program_and_what_was_built_before
+test_two_builds_at_once_wait_for_each_other
 test_is_the_program
 test_signals_reach_the_program
 test_failed_build_runs_nothing
 test_interrupted_build_leaves_nothing
 test_a_clone_of_another_kind_of_machine_is_refused
 test_moved_clone_is_configured_anew
+test_what_runs_during_a_build_builds_nothing
 echo "passed"

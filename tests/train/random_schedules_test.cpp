@@ -98,7 +98,7 @@ TEST(RandomSchedules, OfLossesDeparturesAndArrivalsEndWithTheBitsOfOneRankAlone)
   const auto whole = train_toy(run);
   ASSERT_EQ(whole.end.steps, kSteps);
   ASSERT_GT(contents(whole, "ema").size(), 1000U);
-  const auto [first, end_of_seeds] = testing::seeds(20);
+  const auto [first, end_of_seeds] = testing::seeds(10);
   for (auto seed = first; seed < end_of_seeds; ++seed) {
     const TempFolder folder;
     run.folder = folder.path();

@@ -81,21 +81,6 @@ TEST(TrainerLimits, OverfittingALittleDataSucceeds) {
   EXPECT_LT(losses.back(), 0.02);
 }
 
-TEST(TrainerLimits, EndsWhenItsTimeIsOverOnAllRanksAtTheSameStepWithAnEvaluation) {
-  const TempFolder folder;
-  auto run = two_epochs(folder, 3);
-  run.experiment.trainer.max_epochs = 1'000'000;
-  run.experiment.trainer.max_seconds = 0.05;
-  const auto result = train_toy(run);
-  EXPECT_EQ(result.end.status, "completed");
-  EXPECT_EQ(result.end.stop_reason, "trainer.max_time is over");
-  EXPECT_EQ(steps_of(result.rows, "val").back(), result.end.steps);
-
-  auto again = run;
-  again.resume_from = result.end.checkpoint;
-  EXPECT_EQ(train_toy(again).end.steps, result.end.steps);
-}
-
 class BrokenInEvaluation : public testing::ToyModel {
  public:
   at::Tensor forward(const at::Tensor& input) override {
@@ -270,18 +255,6 @@ TEST(TrainerLimits, WhatEvaluationsDrawIsNotTakenFromTheTraining) {
   often.experiment.trainer.eval_every = {.steps = 2};
   never.experiment.trainer.sanity_batches = 0;
   EXPECT_TRUE(testing::same_bits(train_toy(often).weights[0], train_toy(never).weights[0]));
-}
-
-TEST(TrainerLimits, ShardsAreProvenAtEachEpochsEnd) {
-  const TempFolder folder;
-  auto run = two_epochs(folder, 3);
-  run.experiment.trainer.verify_shards = true;
-  run.train_samples = 25;  // a last batch of one sample: two ranks borrow
-  ::testing::internal::CaptureStderr();
-  train_toy(run);
-  const auto text = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text, ::testing::HasSubstr("epoch 1 rank 2: 8 samples, sha256 "));
-  EXPECT_THAT(text, ::testing::HasSubstr("epoch 2: the ranks' samples together are the epoch's"));
 }
 
 }  // namespace

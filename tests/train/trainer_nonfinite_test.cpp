@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A batch that gives NaN: the run stops before anything is spoilt, or goes on as if the batch were not there.
+#include "features/verify_shards/verify_shards_section.h"
 #include "train/nonfinite_fixture.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +43,7 @@ TEST_P(Nonfinite, SkipIsTrainingWithoutThatBatch) {
 TEST_P(Nonfinite, RollbackIsTrainingWithoutThatBatch) {
   const TempFolder folder;
   auto run = poisoned_toy(folder, "rollback", ranks());
-  run.experiment.trainer.verify_shards = true;
+  run.experiment.features.set(VerifyShardsConfig{.on = true});
   poison(run, {sample()});
   expect_as_without(train_toy(run));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The promise: a run that was stopped and resumed ends as if it had never been stopped.
+#include "features/verify_shards/verify_shards_section.h"
 #include "support/error_of.h"
 #include "support/toy_run.h"
 
@@ -80,7 +81,7 @@ ToyRun with_everything(const TempFolder& folder) {
   trainer.ema_decay = 0.9;
   trainer.gradient_compression = GradientCompression::kBf16;
   trainer.eval_every = {.steps = 5};
-  trainer.verify_shards = true;
+  run.experiment.features.set(VerifyShardsConfig{.on = true});
   run.experiment.schedule = {.kind = ScheduleKind::kPlateau, .warmup = {.steps = 6}, .threshold = 0.2, .patience = 0};
   return run;
 }

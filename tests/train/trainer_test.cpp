@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "features/histograms/histograms_section.h"
 #include "support/error_of.h"
 #include "support/toy_run.h"
 
@@ -138,29 +139,11 @@ TEST(Trainer, PredictionsOfSomeSamplesFollowEachEvaluationAndChangeNothing) {
   EXPECT_TRUE(testing::same_bits(with.weights[0], without.weights[0]));
 }
 
-TEST(Trainer, MeasuresItsStepsAtTheEndOfEachPart) {
-  const TempFolder folder;
-  auto run = five_epochs(folder, 3);
-  run.experiment.trainer.max_epochs = 2;
-  const auto result = train_toy(run);
-  ASSERT_EQ(result.measured.size(), 2U);
-  EXPECT_EQ(result.measured.back().step, 18);
-  const auto seconds = testing::values_of(result.measured, "system", "step_seconds");
-  const auto forward = testing::values_of(result.measured, "system", "forward_seconds");
-  ASSERT_EQ(forward.size(), 2U);
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_GT(forward[i], 0);
-    EXPECT_LT(forward[i], seconds[i]);
-  }
-  run.experiment.trainer.system_metrics_seconds = 0;
-  EXPECT_TRUE(train_toy(run).measured.empty());
-}
-
 TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
   const TempFolder folder, plain_folder;
   auto run = five_epochs(folder, 2);
   run.experiment.trainer.max_epochs = 2;
-  run.experiment.histograms = {.every = {.epochs = 1}, .bins = 8};
+  run.experiment.features.set(HistogramsConfig{.every = {.epochs = 1}, .bins = 8});
   const auto with = train_toy(run);
   ASSERT_EQ(with.histograms.size(), 2U);
   const auto& table = with.histograms.back();
@@ -176,7 +159,7 @@ TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
   EXPECT_GT(table.histograms[4].stddev, 0);
 
   run.folder = plain_folder.path();
-  run.experiment.histograms = {};
+  run.experiment.features.set(HistogramsConfig{});
   EXPECT_TRUE(testing::same_bits(with.weights[0], train_toy(run).weights[0]));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Handwriting-like digits drawn by the program itself: a data set for a machine without files and without a network.
+// Handwriting-like digits drawn by the program itself, each when it is first read: a data set for a machine without
+// files and without a network.
 //
 // Image n of a split depends only on (seed, split, n), not on the thread or rank; its class is n % 10.
 #include "glyphs.h"
@@ -9,9 +10,8 @@
 #include <ddprun/dataset.h>
 #include <ddprun/image_store.h>
 
-#include <algorithm>
 #include <array>
-#include <thread>
+#include <span>
 
 namespace {
 
@@ -35,7 +35,7 @@ class Digits final : public ddprun::Dataset {
   }
 
   void start() override {
-    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) stores_[slot(split)] = draw(split);
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) stores_[slot(split)] = drawn(split);
   }
 
   ddprun::DataSpec spec() const override {
@@ -71,33 +71,15 @@ class Digits final : public ddprun::Dataset {
 
   static size_t slot(Split split) { return static_cast<size_t>(split); }
 
-  ddprun::ImageStore draw(Split split) const {
-    const int64_t count = sizes_[slot(split)];
-    const std::shared_ptr<uint8_t[]> pixels(new uint8_t[static_cast<size_t>(count * ddprun::digits::kPixels)]);
-    draw_in_parallel(split, count, pixels.get());
-    std::vector<int64_t> labels(static_cast<size_t>(count));
+  ddprun::ImageStore drawn(Split split) const {
+    std::vector<int64_t> labels(static_cast<size_t>(sizes_[slot(split)]));
     for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i) % ddprun::digits::kClasses;
-    return {format(), {pixels, pixels.get()}, std::move(labels)};
-  }
-
-  void draw_in_parallel(Split split, int64_t count, uint8_t* pixels) const {
-    constexpr int64_t kLeastPerThread = 500;
-    const int64_t cores = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 16);
-    const int64_t threads = std::clamp<int64_t>(count / kLeastPerThread, 1, cores);
-    std::vector<std::jthread> others;
-    for (int64_t t = 1; t < threads; ++t) {
-      others.emplace_back([=, this] { draw_range(split, count * t / threads, count * (t + 1) / threads, pixels); });
-    }
-    draw_range(split, 0, count / threads, pixels);
-  }
-
-  void draw_range(Split split, int64_t begin, int64_t end, uint8_t* pixels) const {
-    for (int64_t i = begin; i < end; ++i) {
-      ddprun::RandomStream random(static_cast<uint64_t>(seed_), kStream + slot(split), static_cast<uint32_t>(i));
-      const std::span<uint8_t, ddprun::digits::kPixels> picture(pixels + i * ddprun::digits::kPixels,
-                                                                ddprun::digits::kPixels);
-      ddprun::digits::paint_digit(static_cast<int>(i % ddprun::digits::kClasses), hand_, random, picture);
-    }
+    return {format(), std::move(labels), [seed = seed_, hand = hand_, split](int64_t image, std::span<uint8_t> bytes) {
+              ddprun::RandomStream random(static_cast<uint64_t>(seed), kStream + slot(split),
+                                          static_cast<uint32_t>(image));
+              ddprun::digits::paint_digit(static_cast<int>(image % ddprun::digits::kClasses), hand, random,
+                                          bytes.first<ddprun::digits::kPixels>());
+            }};
   }
 
   std::array<int64_t, 3> sizes_{};

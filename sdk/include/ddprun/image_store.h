@@ -35,6 +35,10 @@ using MakeImage = std::function<at::Tensor(int64_t index, int64_t& label)>;
 // invalid or an image is not as the format says.
 DDPRUN_API Batch gather_images(const ImageFormat& format, std::span<const int64_t> indices, const MakeImage& make);
 
+// Writes the bytes of an image, all of them, in the order of ImageFormat::shape. It is called from any thread, and
+// writes the same each time.
+using PaintImage = std::function<void(int64_t image, std::span<uint8_t> bytes)>;
+
 class DDPRUN_API ImageStore {
  public:
   ImageStore() = default;  // holds no images
@@ -43,6 +47,10 @@ class DDPRUN_API ImageStore {
   // mapped file or a part of either (std::shared_ptr's aliasing constructor). Throws std::invalid_argument if the
   // format is invalid.
   ImageStore(const ImageFormat& format, std::shared_ptr<const uint8_t> pixels, std::vector<int64_t> labels);
+
+  // Holds labels.size() images that are painted when they are first read, each once, so that a worker makes only those
+  // that it needs. Reading throws what `paint` throws. Throws std::invalid_argument if the format is invalid.
+  ImageStore(const ImageFormat& format, std::vector<int64_t> labels, PaintImage paint);
 
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }  // number of images
   const std::vector<int64_t>& shape() const { return shape_; }    // shape of one image: {channels, height, width}
@@ -58,7 +66,8 @@ class DDPRUN_API ImageStore {
   // latency halves the time. Throws std::out_of_range.
   void prefetch(int64_t image) const;
 
-  // Returns the stored bytes of one image; all images are contiguous.
+  // Returns the stored bytes of one image; all images are contiguous. One that is painted when it is read must be asked
+  // for by its own number.
   std::span<const uint8_t> pixels(int64_t image) const;
 
   // Returns the images first, first + 1, ..., first + count - 1 as a store of their own. Throws std::out_of_range.
@@ -73,10 +82,13 @@ class DDPRUN_API ImageStore {
 
  private:
   using Table = std::array<float, 256>;
+  struct Unpainted;
 
   std::vector<int64_t> shape_;
   int64_t image_bytes_ = 0;
   std::shared_ptr<const uint8_t> pixels_;
+  std::shared_ptr<Unpainted> unpainted_;  // null: all images are there
+  int64_t first_ = 0;                     // the number there of the first image here
   std::vector<int64_t> labels_;
   std::shared_ptr<const std::vector<Table>> tables_;  // what each byte becomes, per channel
 };

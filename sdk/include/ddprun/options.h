@@ -98,6 +98,7 @@ class DDPRUN_API Options {
   template <class T>
   T read(std::string_view name, const T* fallback, std::string_view help, const RangeOf<T>* range);
   const Value* declare(OptionDeclaration declaration);
+  std::string path_of(std::string_view name) const;
 
   Value values_;
   std::string path_;

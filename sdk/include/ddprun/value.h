@@ -82,6 +82,9 @@ struct Value::Entry {
 // Returns "a map", "a list", "null", or the scalar's text in quotes, to name in errors what was found.
 DDPRUN_API std::string describe(const Value& value);
 
+// Returns a line about a mistake, "mnist.yaml:7:12: model.hidden: text", without the parts that are empty.
+DDPRUN_API std::string problem_line(const Origin& origin, std::string_view path, std::string_view text);
+
 // Makes a path, or each of a list, absolute. ~ is $HOME; a relative path is taken from the folder of the file that it
 // was written in, or from the current folder if it was written in none (the command line). An empty text names nothing
 // and stays empty.

@@ -32,13 +32,13 @@ class ActiveTrial:
         run, study = self.run, self.study
         run.clear_torn()
         if run.has_begun():
-            command = [program.path, "resume", run.path]
+            words = ["resume", run.path]
         else:
             own = self.trial.user_attrs["overrides"]
-            command = [program.path, study.sweep.experiment, *words, *own, f"run.dir={run.path}"]
+            words = [study.sweep.experiment, *words, *own, f"run.dir={run.path}"]
         if slot.gpus is not None:
             study.note(self.trial, gpus=slot.gpus)
-        run.start(list(map(str, command)), slot.environment())
+        run.start(program, list(map(str, words)), slot.environment())
 
     def follow(self):
         """Reports news to the study. Returns True if the run has ended."""

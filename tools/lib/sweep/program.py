@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 from ddprun.errors import UserError
+from ddprun.fork_server import ForkServer
 from ddprun.program import program, program_at
 from tooling import place
 from tooling.durable import write_file
@@ -13,6 +14,7 @@ class Program:
 
     def __init__(self, named=None):
         self.path = find(named)
+        self.server = ForkServer(self.path)
 
     def run(self, *words):
         return subprocess.run(

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 
 from ddprun import Run
 from ddprun.lock import is_held, owner
@@ -32,12 +31,12 @@ class TrialRun:
 
     # Processes
 
-    def start(self, command, environment):
+    def start(self, program, words, environment):
         self.log.parent.mkdir(exist_ok=True)
-        with open(self.log, "ab") as log:
+        with open(self.log, "ab") as log, open(os.devnull, "rb") as nothing:
             fcntl.flock(log, fcntl.LOCK_EX)
-            self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                                          start_new_session=True)  # fmt: skip
+            streams = [nothing.fileno(), log.fileno(), log.fileno()]
+            self.child = program.server.start(words, environment=environment, streams=streams, new_session=True)
 
     def is_alive(self):
         if self.child:

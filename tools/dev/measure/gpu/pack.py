@@ -211,7 +211,7 @@ def collect_program(folder):
     for name in ("share/doc", "share/ddprun/tools"):
         shutil.rmtree(folder / name, ignore_errors=True)
     (folder / "lib/ddprun/libtorch").unlink(missing_ok=True)
-    built = [build / "bin/ddprun", build / "tests/gpu_test", *build.glob("lib/ddprun/*/*.so"), *build.glob("lib/ddprun/plugins/*/*.so")]
+    built = [build / "bin/ddprun", build / "lib/ddprun/program.so", build / "tests/gpu_test", *build.glob("lib/ddprun/*/*.so"), *build.glob("lib/ddprun/plugins/*/*.so")]
     copy_needed(built, folder / LIBRARIES)
     copy_python_packages(folder / "python")
 

@@ -6,7 +6,7 @@
 #include "probes.h"
 #include "process_cost.h"
 #include "train/agreement.h"
-#include "train/state_guard.h"
+#include "weights/state_guard.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>

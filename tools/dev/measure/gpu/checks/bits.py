@@ -6,13 +6,14 @@ KILLED_AT, LONG_RUN_STEPS = 130, 150  # with a checkpoint every 50
 
 
 def same_bits(context):
-    """the same run twice ends with the same bits, and so does one whose worker is killed and that is resumed"""
+    """the same run twice ends with the same bits, and so do one whose worker is exec'ed, and one that is killed and resumed"""
     words = long_run(context)
     made = context.at_once({"again": lambda: context.train("again", words), "once": lambda: context.train("once", words),
+                            "execed": lambda: context.train("execed", words, environment={"DDPRUN_START": "exec"}),
                             "killed": lambda: killed_and_resumed(context, "killed", words)})
-    same(made["again"], made["once"])
-    same(made["killed"], made["once"])
-    return f"twice, and killed and resumed: {len(made['once'].weights())} bytes of weights"
+    for name in ("again", "execed", "killed"):
+        same(made[name], made["once"])
+    return f"twice, forked and exec'ed, and killed and resumed: {len(made['once'].weights())} bytes of weights"
 
 
 def everything_resumes(context):

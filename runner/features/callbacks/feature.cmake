@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES callbacks.cpp KEYS callbacks)

@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES freezing.cpp SECTION KEYS pretrained.freeze pretrained.unfreeze)

@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES histograms.cpp SECTION KEYS histograms)

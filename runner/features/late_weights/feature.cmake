@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES late_weights.cpp)

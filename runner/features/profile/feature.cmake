@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES profiler.cpp SECTION KEYS profile)

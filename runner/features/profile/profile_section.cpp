@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "features/profile/profile_section.h"
+
+#include "config/feature_section.h"
+#include "config/sections.h"
+
+namespace ddprun {
+namespace {
+
+ProfileConfig read_profile(Options& options) {
+  constexpr int64_t kMostSteps = 1000;  // a trace takes some 100 kB per step
+  ProfileConfig profile;
+  profile.steps = read_steps(options, "10..20", kMostSteps, "the first and the last step to trace");
+  profile.ranks =
+      options.get<int64_t>("ranks", profile.ranks, "how many ranks write a trace, from rank 0 on", {1, 1024});
+  profile.shapes = options.get<bool>("shapes", profile.shapes, "also record the shapes of each operation's tensors");
+  profile.memory = options.get<bool>("memory", profile.memory, "also record every allocation");
+  return profile;
+}
+
+int64_t first_of(const Experiment& experiment) { return experiment.features.of<ProfileConfig>().steps.first; }
+
+}  // namespace
+
+FeatureSection section_of_profile() {
+  auto section = feature_section<read_profile>(
+      "profile", "which steps are traced for chrome://tracing or Perfetto, {steps: 10..20}; none if absent");
+  section.idle = {{"profile.steps",
+                   [](const Experiment& e) { return e.trainer.max_steps > 0 && first_of(e) > e.trainer.max_steps; },
+                   "the run ends before them (trainer.max_steps)"}};
+  section.beginnings = {{"profile.steps", "the profile begins", [](const Experiment& e, int64_t /*steps_per_epoch*/) {
+                           return e.trainer.max_steps > 0 ? 0 : first_of(e);
+                         }}};
+  return section;
+}
+
+}  // namespace ddprun

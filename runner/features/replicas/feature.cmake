@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES replica_check.cpp)

@@ -1,0 +1,1 @@
+ddprun_feature(SOURCES machine_check.cpp)

@@ -8,7 +8,8 @@ The headers are written for those who read them as they are:
 - A comment behind a declaration is its documentation.
 - Within a comment, lines indented by three spaces are code; `so` are names.
 
-The version of version.h.in is filled in; pages of Markdown get the names of their files.
+The version of version.h.in is filled in; pages of Markdown get the names of their files, and their links to other files
+of the clone, which the reference does not have, become text.
 """
 
 import dataclasses
@@ -146,6 +147,10 @@ def with_version(text, version):
     return text.replace("@PROJECT_VERSION@", version)
 
 
+def without_links_to_files(page):
+    return re.sub(r"\[([^\]]*)\]\((?!#|@|\w+:)[^)]*\)", r"\1", page)
+
+
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -160,7 +165,7 @@ def main(clone, to):
         write(to / "include" / header.relative_to(headers).with_name(name), text)
     for page in (clone / "docs/plugins.md", clone / "tools/dev/reference/main.md"):
         title, _, rest = page.read_text().partition("\n")
-        write(to / "pages" / page.name, f"{title} {{#{page.stem}}}\n{rest}")
+        write(to / "pages" / page.name, f"{title} {{#{page.stem}}}\n{without_links_to_files(rest)}")
     print(version)
 
 

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def dynamic_metadata(settings, project):
     torch = ".".join(torch_version().split(".")[:2])
     version = found(r"^project\(ddprun VERSION ([0-9.]+)", ROOT / "CMakeLists.txt")
-    return {"version": f"{version}+torch{torch}", "dependencies": [f"torch=={torch}.*", "numpy", "safetensors"]}  # those two for ddprun-convert-weights
+    return {"version": f"{version}+torch{torch}", "dependencies": [f"torch=={torch}.*", "numpy", "safetensors"]}  # those two for ddprun-convert-weights and ddprun init
 
 
 def torch_version():

@@ -189,7 +189,7 @@ class Initializer {
         "and half of them mirrored; leave it out where left and right differ, as in text");
   }
 
-  // tools/convert has written the names of the classes beside the arrays.
+  // The names of a table's classes lie beside its arrays.
   void name_classes() {
     const auto file = fs::absolute(place_) / "classes.json";
     std::error_code ignored;

@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kTool = "convert";
+constexpr auto kTool = "lib/table_arrays/__main__.py";
 
-// The converter says itself which packages its Python lacks.
+// The tool says itself which packages its Python lacks.
 fs::path some_python() try { return find_torch_python(); } catch (const UserError&) {
   return "python3";
 }
 
-// Returns the text behind "ddprun-convert: error: ".
+// Returns the text behind "ddprun init: error: ".
 std::string without_prefix(const std::string& message) {
   constexpr std::string_view kPrefix = "error: ";
   const auto at = message.find(kPrefix);
@@ -46,7 +46,7 @@ TableArrays::TableArrays(const Arguments& arguments, fs::path folder) : folder_(
     throw UserError(folder_.string() +
                     ": it exists already, and the table's arrays go there; remove it, name another " +
                     "experiment with --out, or go on with it: ddprun init " + folder_.string());
-  std::vector<std::string> words{"arrays", "train=" + arguments.target, "--out", folder_.string()};
+  std::vector<std::string> words{"--table=" + arguments.target, "--out", folder_.string()};
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tables become arrays, for `ddprun init wine.csv`: tools/convert reads and checks them.
+// Tables become arrays, for `ddprun init wine.csv`: tools/lib/table_arrays reads and checks them.
 #pragma once
 
 #include <filesystem>

@@ -17,7 +17,7 @@ std::string ending_of(std::string_view name);
 // Returns whether a name promises a picture, be it of a kind that is read or not (.tif).
 bool is_picture_name(std::string_view name);
 
-// How the names of tables end that `ddprun init` and tools/convert read.
+// How the names of tables end that `ddprun init` reads.
 inline const std::initializer_list<std::string_view> kTableEndings{".csv", ".tsv", ".parquet"};
 
 // Returns whether a name promises such a table.

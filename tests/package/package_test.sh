@@ -55,7 +55,7 @@ build_consumer() {
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; fail "cmake --install"; }
 expect_files lib/libddprun_{sdk.so,download.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
-  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,new_plugin,plugin_command,python/ddprun/run_folder.py} \
+  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,new_plugin,plugin_command,python/ddprun/run_folder.py,tools/lib/table_arrays/__main__.py} \
   share/doc/ddprun/{LICENSE,README.md,docs/plugins.md,runner/features/record/record.md} bin/ddprun-{new-plugin,sweep} \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths

@@ -89,8 +89,8 @@ class Tensors final : public ddprun::Dataset {
         {.min = 0, .max = kMostClasses});
     ignored_ = options.get<int64_t>("ignored", kIgnoredClass,
                                     "label of a symbol or pixel that has no class, such as 255 in many masks");
-    names_file_ = options.get<std::filesystem::path>(
-        "class_names", "", "a .json file with a list of the classes' names, as ddprun-convert writes");
+    names_file_ =
+        options.get<std::filesystem::path>("class_names", "", "a .json file with a list of the classes' names");
     read_numbers(options);
   }
 

@@ -123,7 +123,8 @@ void TokenFile::require_no_other_format() const {
     if (file_.text().starts_with(known.first)) file_.refuse(std::string("is ") + known.name);
   }
   if (is_text(file_.text().substr(0, kHeaderBytes)) && is_text(file_.text().substr(file_.size / 2, kHeaderBytes)))
-    file_.refuse("is a text, not a file of tokens: ddprun-convert makes one of it, or choose the dataset text");
+    file_.refuse(
+        "is a text, not a file of tokens: docs/data.md#tokens shows how to make one, or choose the dataset text");
 }
 
 // Numbers of more bits than are read look like tokens each followed by zeros, or by small numbers.
@@ -155,9 +156,9 @@ void TokenFile::read_note() {
   } catch (const UserError&) {
     throw;
   } catch (const std::exception& error) {
-    throw UserError(name.string() + ": " + error.what() + "; write it again with ddprun-convert");
+    throw UserError(name.string() + ": " + error.what() + "; write it again");
   }
-  if (!note.is_object()) throw UserError(name.string() + ": not a JSON object; write it again with ddprun-convert");
+  if (!note.is_object()) throw UserError(name.string() + ": not a JSON object; write it again");
   size_ = number_in(note, "tokens", name);
   agree(form_.bits, bits_in(note, name), "dtype", name.string());
   agree(form_.vocabulary, number_in(note, "vocabulary", name), "vocabulary", name.string());

@@ -2,7 +2,7 @@
 // A file of tokens, mapped: one number after the other, little-endian, of 16 or 32 bits.
 //
 // What says how to read it, the first of these that there is:
-//   FILE.json    {"dtype": "uint16", "tokens": 301966, "vocabulary": 50257}, as ddprun-convert writes it; with
+//   FILE.json    {"dtype": "uint16", "tokens": 301966, "vocabulary": 50257}; with
 //                "separator", the token behind each document
 //   its header   1,024 bytes, those of llm.c: 256 int32, of which the first three are 20240520, 1 and the number of
 //                tokens for 16 bits, or 20240801, 7 and that number for 32

@@ -229,4 +229,4 @@ class Tokens final : public ddprun::Dataset {
 
 }  // namespace
 
-DDPRUN_DATASET(Tokens, "tokens", "next tokens of texts that are files of numbers: nanoGPT's, llm.c's, ddprun-convert's")
+DDPRUN_DATASET(Tokens, "tokens", "next tokens of texts that are files of numbers, such as nanoGPT's and llm.c's")

@@ -30,10 +30,6 @@ def ddprun():
     become("ddprun")
 
 
-def convert():
-    run_tool("convert")
-
-
 def convert_weights():
     run_tool("convert_weights")
 

@@ -6,7 +6,7 @@ import decimal
 import numpy
 
 from ddprun import UserError
-from convert.names import number_in, require_distinct, tidy
+from table_arrays.table import number_in, require_distinct, tidy
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
@@ -18,21 +18,19 @@ def loses_digits(numbers):
 
 
 class Target:
-    """Classes, values, or arrays of numbers: the first split decides, and the others must fit."""
+    """Classes, values, or arrays of numbers. `pairs` are (place, value), of each row."""
 
-    def __init__(self, split, pairs, task, names):
-        self.split, self.task, self.names, self.numbers = split, task, names, None
-        kinds = {type(value) for _, value in self.plain(pairs)}
+    def __init__(self, pairs, task):
+        self.pairs, self.task, self.names, self.numbers = pairs, task, None, None
+        kinds = {type(value) for _, value in self.plain()}
         if list in kinds:
             self.task = None
-        elif names:
-            self.numbers = {number: number for number in range(len(names))}
         elif self.task != REGRESSION:
-            self.find_classes(pairs, kinds)
+            self.find_classes(kinds)
 
-    def plain(self, pairs):
+    def plain(self):
         """Yields (place, value) where a value is an int, a float, a list or a name."""
-        for place, value in pairs:
+        for place, value in self.pairs:
             if isinstance(value, (bool, numpy.bool_)):
                 value = str(value)
             elif isinstance(value, str):
@@ -45,12 +43,12 @@ class Target:
                 raise UserError(f"{place}: the target is a {type(value).__name__}: expected a number, a name or a list of numbers")
             yield place, value
 
-    def find_classes(self, pairs, kinds):
+    def find_classes(self, kinds):
         names = kinds & {str}
         if names and kinds != names and self.task is None:
-            place, name = next((place, value) for place, value in self.plain(pairs) if isinstance(value, str))
+            place, name = next((place, value) for place, value in self.plain() if isinstance(value, str))
             raise UserError(f"{place}: the target is {name!r}, and others are numbers: --task classification takes all of them as names")
-        found = {value for _, value in self.plain(pairs)}
+        found = {value for _, value in self.plain()}
         if not names and float in kinds:
             if self.task == CLASSIFICATION:
                 raise UserError(f"the target holds {min(value for value in found if isinstance(value, float))}: expected whole numbers or names as classes")
@@ -73,22 +71,17 @@ class Target:
                 f"--task classification makes them the classes 0 to {len(found) - 1}, --task regression takes them as values"
             )
 
-    def encoded(self, pairs, account):
+    def encoded(self, account):
         """Returns int64 of classes, float32 of values."""
         if self.numbers is not None:
-            return numpy.array([self.number_of(place, value) for place, value in self.plain(pairs)], numpy.int64)
+            return numpy.array([self.numbers[value] for _, value in self.plain()], numpy.int64)
         if self.task == REGRESSION:
-            values = [(place, self.value_of(place, value)) for place, value in self.plain(pairs)]
+            values = [(place, self.value_of(place, value)) for place, value in self.plain()]
             for place, value in values:
                 if loses_digits(value):
                     account.change("digits of the target that float32 does not hold", place)
             return numpy.array([value for _, value in values], numpy.float32)[:, None]
-        return arrays_of(pairs)
-
-    def number_of(self, place, value):
-        if isinstance(value, list) or value not in self.numbers:
-            raise UserError(f"{place}: the class {value} is not one of {self.split}'s")
-        return self.numbers[value]
+        return stacked(self.pairs)
 
     @staticmethod
     def value_of(place, value):
@@ -105,7 +98,7 @@ class Target:
         return f"{len(self.names)} classes: {shown}{' ...' if len(self.names) > 10 else ''}"
 
 
-def arrays_of(pairs):
+def stacked(pairs):
     """Returns what lists of whole numbers hold as int64, and others as float32."""
     arrays = []
     for place, value in pairs:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""tools/convert on what files really hold: each oddity is refused with its place, or told, and the rows that were used and those that
-were left out are all that there were."""
+"""Arrays of a table, for `ddprun init wine.csv`, on what files really hold: each oddity is refused with its place, or told, and the
+rows that were used and those that were left out are all that there were."""
 
 import contextlib
+import importlib.util
 import io
 import itertools
 import json
@@ -14,57 +15,47 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
-import warnings
 
 import numpy
 from safetensors.numpy import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/lib"))
+sys.path[:0] = [str(ROOT / "tests/end_to_end"), str(ROOT / "tools/lib")]
 
 import tooling.place  # noqa: E402, F401; makes ddprun known
-from convert.__main__ import main  # noqa: E402
+from command import use_peers  # noqa: E402
+from table_arrays.__main__ import main  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 
-PNG = b"\x89PNG\r\n\x1a\n and so on"
 
-
-class Case(unittest.TestCase):
+class Tables(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
-        warnings.simplefilter("ignore", ResourceWarning)  # a refused shard is closed late
         self.outs = (f"out{number}" for number in itertools.count())
 
     def run_words(self, *words):
         """Returns the exit code, what it said, and the folder that it wrote."""
         said, out = io.StringIO(), pathlib.Path(next(self.outs))
-        with unittest.mock.patch("sys.argv", ["convert", *words, "--out", str(out)]), contextlib.redirect_stderr(said):
+        with unittest.mock.patch("sys.argv", ["ddprun init", *words, "--out", str(out)]), contextlib.redirect_stderr(said):
             with contextlib.redirect_stdout(said), self.assertRaises(SystemExit) as ended:
-                run_tool(main, "convert")
+                run_tool(main, "ddprun init")
         return ended.exception.code, said.getvalue(), out
 
     def refused(self, text, *words):
-        code, said, out = self.run_words(*words)
+        before = set(os.listdir())
+        code, said, _ = self.run_words(*words)
         self.assertEqual(code, 2, said)
         self.assertIn(text, said)
         self.assertEqual(len(said.splitlines()), 1, said)
-        self.assertEqual(list(out.glob("*")), [])
+        self.assertEqual(set(os.listdir()), before)
 
-    def converted(self, *words):
+    def read(self, *words):
         code, said, out = self.run_words(*words)
         self.assertEqual(code, 0, said)
-        return said, {file.stem: load_file(file) for file in out.glob("*.safetensors")}, out
+        return said, load_file(out / "train.safetensors"), out
 
-
-def write(name, content):
-    path = pathlib.Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
-class Tables(Case):
     REFUSED = {
         "two columns of one name": ("a,a,y\n1,2,3\n", "the columns: 'a' and 'a' come twice"),
         "names that differ in blanks": ("a, a,y\n1,2,3\n", "the columns: 'a' and 'a' come twice"),
@@ -106,7 +97,7 @@ class Tables(Case):
         for what, (content, text) in self.REFUSED.items():
             with self.subTest(what):
                 write("t.csv", content)
-                self.refused(text, "arrays", "t.csv", "--target", "y")
+                self.refused(text, "--table=t.csv", "--target", "y")
 
     READ = {
         "a mark at the beginning": "a,b,y\n1,2,0\n3,4,1\n".encode("utf-8-sig"),
@@ -124,44 +115,34 @@ class Tables(Case):
         for what, content in self.READ.items():
             with self.subTest(what):
                 write("t.csv", content)
-                said, found, _ = self.converted("arrays", "t.csv", "--target", "y")
-                self.assertEqual(found["train"]["input"].tolist(), [[1, 2], [3, 4]])
-                self.assertEqual(found["train"]["target"].tolist(), [0, 1])
+                said, found, _ = self.read("--table=t.csv", "--target", "y")
+                self.assertEqual(found["input"].tolist(), [[1, 2], [3, 4]])
+                self.assertEqual(found["target"].tolist(), [0, 1])
                 self.assertEqual("separated by" in said, what in ("semicolons", "tabs"))
                 self.assertEqual("empty lines: 4" in said, what == "empty lines")
 
     def test_numbers_that_are_no_classes_become_what_is_asked_for(self):
         write("t.csv", "a,y\n1,-1\n2,5\n3,-1\n")
-        said, found, out = self.converted("arrays", "t.csv", "--target", "y", "--task", "classification")
+        said, found, out = self.read("--table=t.csv", "--target", "y", "--task", "classification")
         self.assertIn("2 classes: 0 -1, 1 5", said)
-        self.assertEqual(found["train"]["target"].tolist(), [0, 1, 0])
+        self.assertEqual(found["target"].tolist(), [0, 1, 0])
         self.assertEqual(json.loads((out / "classes.json").read_text()), ["-1", "5"])
-        _, found, _ = self.converted("arrays", "t.csv", "--target", "y", "--task", "regression")
-        self.assertEqual(found["train"]["target"].tolist(), [[-1], [5], [-1]])
-
-    def test_a_split_has_the_targets_of_the_first(self):
-        write("t.csv", "a,y\n1,0\n2,1\n")
-        for content, text in {"a,y\n1,2\n": "v.csv:2: the class 2", "a,y\n1,0.5\n": "v.csv:2: the class 0.5", "a,y\n1,x\n": "v.csv:2: the class x"}.items():
-            write("v.csv", content)
-            self.refused(text, "arrays", "train=t.csv", "val=v.csv", "--target", "y")
-        write("v.csv", "a,y\n1,1\n")
-        write("t.csv", "a,y\n1,0.5\n2,1\n")
-        _, found, _ = self.converted("arrays", "train=t.csv", "validation=v.csv", "--target", "y")
-        self.assertEqual(found["val"]["target"].tolist(), [[1]])
+        _, found, _ = self.read("--table=t.csv", "--target", "y", "--task", "regression")
+        self.assertEqual(found["target"].tolist(), [[-1], [5], [-1]])
 
     def test_blanks_of_classes_are_no_part_of_them(self):
         write("t.csv", "a,y\n1,low \n2,low\n3,high\n")
-        said, found, _ = self.converted("arrays", "t.csv", "--target", "y")
-        self.assertEqual(found["train"]["target"].tolist(), [1, 1, 0])
+        said, found, _ = self.read("--table=t.csv", "--target", "y")
+        self.assertEqual(found["target"].tolist(), [1, 1, 0])
         self.assertIn("changed: blanks at the ends of names of classes: 1, the first is t.csv:2", said)
 
     def test_columns_that_are_not_used_and_digits_that_are_lost_are_told(self):
         write("t.csv", ",time,a,y\n0,1700000001,3,0\n1,16777216,4,1\n")
-        said, _, _ = self.converted("arrays", "t.csv", "--target", "y", "--input", "time")
+        said, _, _ = self.read("--table=t.csv", "--target", "y", "--input", "time")
         self.assertRegex(said, "columns left out: , a; changed: digits of the column time that float32 does not hold: 1, the first is t.csv:2")
-        said, _, _ = self.converted("arrays", "t.csv", "--target", "time", "--input", "a", "--task", "regression")
+        said, _, _ = self.read("--table=t.csv", "--target", "time", "--input", "a", "--task", "regression")
         self.assertIn("changed: digits of the target that float32 does not hold: 1, the first is t.csv:2", said)
-        self.assertIn("--input y: it is the target", self.run_words("arrays", "t.csv", "--target", "y", "--input", "a,y")[1])
+        self.assertIn("--input y: it is the target", self.run_words("--table=t.csv", "--target", "y", "--input", "a,y")[1])
 
     def test_rows_used_and_rows_left_out_are_all_rows(self):
         draw = random.Random(3)
@@ -173,70 +154,45 @@ class Tables(Case):
             empty = draw.randrange(3)
             write("t.csv", "a,b,c,y\n" + "\n" * empty + "".join(",".join(row) + "\n" for row in rows))
             good = [[float(value) for value in row] for row in rows if not {"", "nan", "NA", "inf"} & set(row)]
-            said, found, _ = self.converted("arrays", "t.csv", "--target", "y", "--drop-missing")
-            self.assertEqual(numpy.column_stack([found["train"]["input"], found["train"]["target"]]).tolist(), good)
-            used, seen = map(int, re.search(r"train: (\d+) of (\d+) rows", said).groups())
+            said, found, _ = self.read("--table=t.csv", "--target", "y", "--drop-missing")
+            self.assertEqual(numpy.column_stack([found["input"], found["target"]]).tolist(), good)
+            used, seen = map(int, re.search(r"t.csv: (\d+) of (\d+) rows", said).groups())
             left = re.search(r"rows with a missing value: (\d+)", said)
             self.assertEqual((used, seen, used + int(left[1] if left else 0)), (len(good), len(rows), len(rows)))
             self.assertEqual(f"empty lines: {empty}" in said, empty > 0)
 
 
-class Sources(Case):
-    def test_a_folder_of_files_is_one_split(self):
-        write("d/train.csv", "a,y\n1,0\n")
-        write("d/test.csv", "a,y\n2,0\n")
-        self.refused("d/test.csv: the files of a folder are one split, and this one is called test", "arrays", "d", "--target", "y")
-        write("e/part-1.csv", "a,y\n1,0\n")
-        write("e/part-2.CSV", "a,y\n2,0\n")
-        write("e/notes.md", "what it is")
-        said, found, _ = self.converted("arrays", "e", "--target", "y")
-        self.assertEqual(found["train"]["input"].tolist(), [[1], [2]])
-        self.assertIn("left out: files of other kinds: 1, the first is e/notes.md", said)
-        write("e/part-2.CSV", "a,b,y\n2,3,0\n")
-        self.refused("have different columns: only one has b", "arrays", "e", "--target", "y")
-        write("e/more/part-3.csv", "a,y\n2,0\n")
-        self.refused("e/more: it is a folder", "arrays", "e", "--target", "y")
+    def test_a_fifo_and_a_file_that_is_not_there_are_refused(self):
+        os.mkfifo("t.csv")
+        self.refused("t.csv: it is not a file", "--table=t.csv")
+        self.refused("no?where.csv: no such file", "--table=no\x1bwhere.csv")  # a terminal would obey it
 
-    def test_names_of_splits_are_taken_as_they_are_meant(self):
-        for names in (("Train", "valid"), ("training", "dev"), ("TRAIN", "validation")):
-            for split in names:
-                write(f"{names[0]}x/{split}/cat/1.png", PNG)
-            self.assertRegex(self.run_words("shards", f"{names[0]}x")[1], r"train: 1 pictures.*\nval: 1 pictures")
-        for split in ("val", "dev"):
-            write(f"two/{split}/cat/1.png", PNG)
-        self.refused("two/dev and two/val are both called val", "shards", "two")
+    def test_what_is_stopped_leaves_nothing(self):
+        write("t.csv", "a,y\n1,0\n2,1\n")
+        with unittest.mock.patch("safetensors.numpy.save_file", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            with unittest.mock.patch("sys.argv", ["ddprun init", "--table=t.csv", "--out=out"]):
+                main()
+        self.assertEqual(os.listdir(), ["t.csv"])
 
-    def test_a_class_that_is_called_as_a_split_is_no_split(self):
-        for name in ("bus", "car", "train"):
-            write(f"vehicles/{name}/1.png", PNG)
-        self.refused("vehicles/bus lies beside vehicles/train and is not a split", "shards", "vehicles")
-        self.assertIn("train: 3 pictures of 3 classes", self.run_words("shards", "train=vehicles")[1])
+    def test_columns_of_parquet_may_hold_lists(self):
+        use_peers()
+        if not importlib.util.find_spec("pyarrow"):
+            self.skipTest("there is no Python package pyarrow")
+        import pyarrow.parquet
 
-    def test_pictures_used_and_files_left_out_are_all_files(self):
-        for name in ("cat/1.png", "cat/deep/2.png", "cat/.hidden/3.png", "cat/.DS_Store", "dog/4.png", ".git/x"):
-            write(f"p/{name}", PNG)
-        write("elsewhere/5.png", PNG)
-        os.symlink(self.folder / "elsewhere", "p/dog/linked")
-        said = self.run_words("shards", "p")[1]
-        self.assertIn("train: 4 pictures of 2 classes in 1 shards; left out: hidden files: 3, the first is p/.git", said)
-        os.symlink(self.folder / "p/dog", "p/dog/again")
-        self.refused("p/dog/again: it is a link to a folder that it lies in", "shards", "p")
+        pyarrow.parquet.write_table(pyarrow.table({"v": [[[1.0, 2.0]], [[3.0, 4.0]]], "price": [0.5, 1.5]}), "t.parquet")
+        _, found, _ = self.read("--table=t.parquet")
+        self.assertEqual((found["input"].tolist(), found["target"].tolist()), ([[[1, 2]], [[3, 4]]], [[0.5], [1.5]]))
+        self.assertEqual((found["input"].dtype, found["target"].dtype), (numpy.float32, numpy.float32))
+        pyarrow.parquet.write_table(pyarrow.table({"v": [1, 2], "mask": [[0, 1], [1, 1]]}), "t.parquet")
+        self.assertEqual(self.read("--table=t.parquet")[1]["target"].tolist(), [[0, 1], [1, 1]])
+        self.refused("t.parquet: there is no column y; there are v, mask", "--table=t.parquet", "--target", "y")
+        pathlib.Path("torn.parquet").write_bytes(pathlib.Path("t.parquet").read_bytes()[:-9])
+        self.refused("torn.parquet: ", "--table=torn.parquet")
 
-    def test_pictures_that_cannot_be_read_to_their_end_are_refused(self):
-        write("p/cat/1.png", PNG)
-        os.mkfifo("p/cat/2.png")
-        self.refused("p/cat/2.png: it is not a file", "shards", "p")
 
-    def test_classes_that_differ_in_case_are_refused(self):
-        for name in ("cat/1.png", "Cat/2.png"):
-            write(f"p/{name}", PNG)
-        self.refused("p: the classes: 'Cat' and 'cat' differ in blanks, case", "shards", "p")
-        write("q/1.png", PNG)
-        for labels, text in {("cat", "Cat "): "differ in blanks, case", ("1", "-1"): "holds '-1'", ("1", "nan"): "holds 'nan'", ("\u00b2", "1.5", ""): "holds ''"}.items():
-            write("q/t.csv", "image,label\n" + "".join(f"1.png,{label}\n" for label in labels))
-            self.refused(text, "shards", "q/t.csv")
-        write("q/t.csv", "image,label\n1.png,007\n1.png,7\n1.png,\u00b2\n")
-        self.assertIn("train: 3 pictures of 3 classes", self.run_words("shards", "q/t.csv")[1])
+def write(name, content):
+    pathlib.Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 if __name__ == "__main__":

@@ -1,75 +1,111 @@
 # SPDX-License-Identifier: MIT
-"""Writes the columns of tables as arrays, for the dataset `tensors`."""
+"""Makes arrays of a table's rows, and tells what it holds that they do not."""
+
+import re
 
 import numpy
-from safetensors.numpy import save_file
 
 from ddprun import UserError
-from convert.account import Account
-from convert.names import has_blanks, require_distinct
-from convert.tables import Table, is_table
-from convert.targets import Target, loses_digits
+from table_arrays.table import number_in, open_table, require_distinct, tidy
+from table_arrays.targets import Target, loses_digits
 
 TARGETS = ("target", "label", "class", "y", "outcome")  # what a column that is to be learned is often called
+ROW_NUMBERS = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")  # the columns that pandas adds, whose names say nothing
 MOST_TOLD = 12  # columns in a message
 MOST_LISTED = 40  # columns to be typed as they stand there
 MISSING = ("", "na", "n/a", "nan", "null", "none")  # how tables write that there is no number
 
 
-def convert(splits, output, options):
-    """Returns a line to be told for each split."""
-    columns, target, lines = options.input, None, []
-    for split, path in splits.items():
-        if not is_table(path):
-            raise UserError(f"{path}: expected a .parquet, .csv or .tsv file, or a folder of such")
-        account = Account()
-        table = Table(path, account)
-        if not options.target:
-            options.target = guessed_target(table, account)
-        columns = columns or [name for name in table.all_columns() if name != options.target]
-        if options.target in columns:
-            raise UserError(f"--input {options.target}: it is the target: a network would learn to copy it; --target names another")
-        require_distinct(columns, "--input")
-        table.choose([*columns, options.target])
-        for part in table.parts:
-            unused = [name for name in part.columns if name not in table.columns]
-            if unused:
-                account.note(f"columns left out: {', '.join(unused)}")
-        rows = Rows(table, columns, options, account)
-        inputs, targets = rows.read(output, split)
-        target = target or Target(split, targets, options.task, table.names.get(options.target))
-        found = {"input": numpy.stack(inputs), "target": target.encoded(targets, account)}
-        save_file(found, output.file(f"{split}.safetensors"))
-        shape = " x ".join(map(str, found["input"].shape[1:]))
-        lines.append(account.line(f"{split}: {len(inputs):,} of {rows.seen:,} rows, inputs of {shape}, {target.told(found['target'])}"))
-    if target.names:
-        output.write_json("classes.json", target.names)
-    return lines
+class Account:
+    """What a table holds and its arrays do not, or not as it was: with what was used, that is all there is."""
+
+    def __init__(self):
+        self.left_out, self.changed, self.notes = {}, {}, []
+
+    def leave_out(self, what, place):
+        self.count(self.left_out, what, place)
+
+    def change(self, what, place):
+        self.count(self.changed, what, place)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    @staticmethod
+    def count(found, what, place):
+        before, first = found.get(what, (0, place))
+        found[what] = (before + 1, first)
+
+    def line(self, text):
+        """Returns "TEXT; left out: empty lines: 2, the first is a.csv:3"."""
+        parts = [text, *self.notes]
+        for title, found in (("left out", self.left_out), ("changed", self.changed)):
+            parts += [f"{title}: {what}: {number:,}, the first is {place}" for what, (number, place) in found.items()]
+        return "; ".join(parts)
+
+
+def arrays_of(options):
+    """Returns {"input": array, "target": array}, the names of the classes, or None, and a line to be told."""
+    account = Account()
+    table = open_table(options.table, account)
+    target = options.target or guessed_target(table, account)
+    columns = options.input or inputs_of(table, target)
+    if target in columns:
+        raise UserError(f"--input {target}: it is the target: a network would learn to copy it; --target names another")
+    require_distinct(columns, "--input")
+    for column in [*columns, target]:
+        if column not in table.columns:
+            raise UserError(f"{table.path}: there is no column {column}; there are {', '.join(table.columns)}")
+    unused = [name for name in table.columns if name not in columns and name != target]
+    if unused:
+        account.note(f"columns left out: {', '.join(unused)}")
+    rows = Rows(table, columns, target, account)
+    inputs, targets = rows.read(options.drop_missing)
+    learned = Target(targets, options.task)
+    arrays = {"input": numpy.stack(inputs), "target": learned.encoded(account)}
+    shape = " x ".join(map(str, arrays["input"].shape[1:]))
+    told = f"{table.path}: {len(inputs):,} of {rows.seen:,} rows, inputs of {shape}, {learned.told(arrays['target'])}"
+    return arrays, learned.names, account.line(told)
 
 
 def guessed_target(table, account):
     """Returns the column that is called a target, or the last one; and has that told."""
-    columns = table.parts[0].columns
-    called = [name for name in columns if name.lower() in TARGETS]
-    target = called[0] if len(called) == 1 else columns[-1]
+    if not table.columns:
+        raise UserError(f"{table.path}: it has no columns")
+    called = [name for name in table.columns if name.lower() in TARGETS]
+    target = called[0] if len(called) == 1 else table.columns[-1]
     account.note(f"the target is {target}, {'by its name' if len(called) == 1 else 'the last column'}; --target names another")
     return target
 
 
-class Rows:
-    def __init__(self, table, columns, options, account):
-        self.table, self.columns, self.options, self.account, self.seen = table, columns, options, account, 0
+def inputs_of(table, target):
+    """Returns all columns but the target. Refuses the numbers of rows."""
+    for number, column in enumerate(table.columns, 1):
+        if ROW_NUMBERS.fullmatch(column):
+            raise UserError(
+                f"{table.path}: the column {column or f'{number} has no name: it'} may be the rows' numbers, which pandas writes "
+                "(to_csv(index=False) does not): leave it out, or name the columns with --input"
+            )
+    return [name for name in table.columns if name != target]
 
-    def read(self, output, split):
+
+class Rows:
+    def __init__(self, table, columns, target, account):
+        self.table, self.columns, self.target, self.account, self.seen = table, columns, target, account, 0
+
+    def all(self):
+        """Yields (place, row) of the columns that are used."""
+        return self.table.rows([*self.columns, self.target])
+
+    def read(self, drop_missing):
         """Returns the inputs of each row, float32, and (place, target)."""
         inputs, targets = [], []
-        for place, row in self.table.rows():
+        for place, row in self.all():
             self.seen += 1
-            output.progress(f"{split}: {self.seen:,} rows")
             value, problem = self.numbers_of(row, place)
-            if not problem and missing(row[self.options.target]):
-                problem = f"the column {self.options.target} is empty"
-            if problem and not self.options.drop_missing:
+            if not problem and missing(row[self.target]):
+                problem = f"the column {self.target} is empty"
+            if problem and not drop_missing:
                 raise UserError(f"{place}: {problem}{self.all_missing()}; --drop-missing leaves such rows out")
             if problem:
                 self.account.leave_out("rows with a missing value", place)
@@ -77,8 +113,8 @@ class Rows:
             if inputs and value.shape != inputs[0].shape:
                 raise UserError(f"{place}: it has {value.shape} numbers, and the rows before have {inputs[0].shape}")
             inputs.append(value)
-            targets.append((place, row[self.options.target]))
-            if has_blanks(row[self.options.target]):
+            targets.append((place, row[self.target]))
+            if has_blanks(row[self.target]):
                 self.account.change("blanks at the ends of names of classes", place)
         if inputs and not inputs[0].size:
             raise UserError(f"{self.table.path}: there are no numbers in it but the target")
@@ -89,8 +125,8 @@ class Rows:
     def columns_with(self, is_so):
         """Returns {column: in how many rows}, and the number of rows where no column is so."""
         found, others = {}, 0
-        for _, row in self.table.rows():
-            here = [name for name in [*self.columns, self.options.target] if is_so(name, row[name])]
+        for _, row in self.all():
+            here = [name for name in [*self.columns, self.target] if is_so(name, row[name])]
             others += not here
             for name in here:
                 found[name] = found.get(name, 0) + 1
@@ -98,7 +134,7 @@ class Rows:
 
     def all_missing(self):
         """Returns where else values are missing, behind the first; empty if there is but one."""
-        found, whole = self.columns_with(lambda name, value: missing(value) if name == self.options.target else is_missing(value))
+        found, whole = self.columns_with(lambda name, value: missing(value) if name == self.target else is_missing(value))
         if sum(found.values()) < 2:
             return ""
         shown = ", ".join(f"{name} in {count:,}" for name, count in sorted(found.items(), key=lambda one: -one[1])[:MOST_TOLD])
@@ -106,7 +142,7 @@ class Rows:
 
     def all_words(self):
         """Returns what to do about columns of words, naming all."""
-        found, _ = self.columns_with(lambda name, value: name != self.options.target and is_word(value))
+        found, _ = self.columns_with(lambda name, value: name != self.target and is_word(value))
         rest = [name for name in self.columns if name not in found]
         shown = ", ".join(list(found)[:MOST_TOLD])
         told = f"columns of words: {shown}; " if len(found) > 1 else ""
@@ -164,3 +200,8 @@ def is_missing(value):
 
 def missing(value):
     return value is None or value != value or isinstance(value, str) and value.strip().lower() in ("", "nan")
+
+
+def has_blanks(value):
+    """Returns whether it is a name, and no number, that is not tidy."""
+    return isinstance(value, str) and tidy(value) != value and number_in(tidy(value)) is None

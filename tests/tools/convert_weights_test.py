@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/lib"))
 
 import tooling.place  # noqa: E402, F401; makes ddprun known
-from convert_weights.__main__ import main  # noqa: E402
+from convert_weights import main  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 
 WEIGHTS = {"a": torch.ones(2), "b": torch.arange(3)}

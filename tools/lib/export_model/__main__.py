@@ -53,7 +53,7 @@ def parse_arguments():
 def load_weights(module, file):
     import pathlib
 
-    from convert_weights.checkpoint import read_checkpoint, weights_in
+    from convert_weights import read_checkpoint, weights_in
 
     if not pathlib.Path(file).is_file():
         raise UserError(f"{file}: no such file")

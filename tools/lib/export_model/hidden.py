@@ -14,7 +14,7 @@ import types
 import warnings
 
 import torch
-from convert_weights.checkpoint import unreadable
+from convert_weights import unreadable
 from ddprun import UserError
 from export_model.inputs import examples
 from export_model.programs import is_torch, quiet, source_file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/follow and a tracker that is away for a while, that only queues, and of a run that somebody else has made: with a tracker of
+"""tools/follow and a tracker that is away for a while, or only queues, and of a run that somebody else has made: with a tracker of
 the test's own.
 """
 
@@ -17,38 +17,38 @@ sys.path[:0] = [str(HERE.parents[1] / "tools/lib"), str(HERE.parents[1] / "sdk/p
 
 from ddprun import UserError, run  # noqa: E402
 from follow import follower  # noqa: E402
-from follow.trackers.base import Base  # noqa: E402
+from follow.trackers import Base  # noqa: E402
 
 OPTIONS = types.SimpleNamespace(to="away", project=None, name=None, tags=None, entity=None, group=None, offline=False, uri=None, model=False)
 
 
 class Away(Base):
-    """Takes every item, but for so many times; what it has taken outlives it, as on a server."""
+    """Takes every item, but for so many times; what it has outlives it, as on a server."""
+
+    has = []  # (number, item); each test has its own
 
     def __init__(self, made, options):
         super().__init__(made, options)
-        self.taken, self.failures, self.queues = [], 0, False
+        self.failures = 0
 
-    def open(self, header):
+    def open(self, known):
         self.noted_before = (self.run.path / "away/follow.jsonl").read_text()
         return {"id": "x"}
 
-    def send(self, number, item):
-        if self.failures:
-            self.failures -= 1
-            raise OSError("no route to host")
-        self.taken.append((number, item))
+    def arrived(self):
+        return self.has[-1][0] + 1 if self.has else 0
 
-    def flush(self):
-        return not self.queues
+    def send(self, number, item):
+        self.fail()
+        self.has.append((number, item))
 
     def finish(self, status, summary):
+        self.fail()
+
+    def fail(self):
         if self.failures:
             self.failures -= 1
             raise OSError("no route to host")
-
-    def leave(self):
-        pass
 
 
 class Following(unittest.TestCase):
@@ -57,6 +57,7 @@ class Following(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         (self.folder / "config.yaml").write_text("name: made\n")
         self.now = 0.0
+        Away.has = []
         clock = unittest.mock.patch.object(follower, "time", types.SimpleNamespace(monotonic=lambda: self.now))
         clock.start()
         self.addCleanup(clock.stop)
@@ -68,17 +69,25 @@ class Following(unittest.TestCase):
         with open(self.folder / f"{name}.jsonl", "a") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
-    def rows(self, *steps):
-        self.append("metrics", *({"time": step, "split": "train", "step": step, "loss": 1} for step in steps))
+    def rows(self, *steps, attempt=0):
+        place = {"attempt": attempt, "split": "train"}
+        self.append("metrics", *({"time": step, **place, "step": step, "loss": 1} for step in steps))
 
     def follow(self):
         made = follower.Follower(Away, run(self.folder), OPTIONS)
-        made.begin()
         self.addCleanup(made.journal.close)
+        made.begin()
         return made
 
-    def steps(self, made):
-        return [item.step for _, item in made.tracker.taken]
+    def follow_again(self, made):
+        """Another follower, after that one was killed."""
+        made.journal.close()
+        again = self.follow()
+        again.poll()
+        return again
+
+    def steps(self):
+        return [item.step for _, item in Away.has]
 
     def test_what_a_tracker_does_not_take_is_tried_again_later_and_later_and_sent_once(self):
         made = self.follow()
@@ -92,8 +101,8 @@ class Following(unittest.TestCase):
             if len(tries) == 3:
                 self.rows(7)
         self.assertEqual(tries, [1] * 2 + [2] * 4 + [3] * 8 + [4] * 16 + [5] * 32)
-        self.assertEqual(self.steps(made), [1, 2, 3, 4, 5, 6, 7])
-        self.assertEqual([number for number, _ in made.tracker.taken], list(range(7)))
+        self.assertEqual(self.steps(), [1, 2, 3, 4, 5, 6, 7])
+        self.assertEqual([number for number, _ in Away.has], list(range(7)))
         made.tracker.failures = 1
         self.assertFalse(made.finish())
         self.now += 2
@@ -110,29 +119,39 @@ class Following(unittest.TestCase):
                 made.poll()
                 self.now += 1
         self.assertGreater(self.now, follower.PATIENCE)
-        made.journal.close()
-        again = self.follow()
-        again.poll()
-        self.assertEqual(self.steps(again), [2, 3])
+        self.assertEqual(self.steps(), [1])
+        self.follow_again(made)
+        self.assertEqual(self.steps(), [1, 2, 3])
 
     def test_what_marks_the_run_there_is_noted_before_there_is_one(self):
         made = self.follow()
-        self.assertEqual(json.loads(made.tracker.noted_before), {"word": made.tracker.word})
-        made.journal.close()  # killed
-        self.assertEqual(self.follow().tracker.word, made.tracker.word)
+        word = made.journal.known["word"]
+        self.assertEqual(json.loads(made.tracker.noted_before), {"word": word})
+        self.assertEqual(self.follow_again(made).journal.known["word"], word)
 
     def test_rows_that_a_resumed_attempt_writes_again_are_not_sent_again(self):
         made = self.follow()
         self.rows(1, 2, 3)
         made.poll()
-        self.append("metrics", *({"time": 9, "attempt": 1, "split": "train", "step": step, "loss": 1} for step in (2, 3, 4)))
+        self.rows(2, 3, 4, attempt=1)
         made.poll()
-        self.assertEqual(self.steps(made), [1, 2, 3, 4])
-        made.journal.close()  # killed, and what it had sent is not known any more
-        again = self.follow()
-        self.append("metrics", {"time": 9, "attempt": 1, "split": "train", "step": 4, "loss": 1}, {"step": 3, "split": "val", "loss": 1})
-        again.poll()
-        self.assertEqual([(item.step, *item.numbers) for _, item in again.tracker.taken], [(3, "val/loss")])
+        self.assertEqual(self.steps(), [1, 2, 3, 4])
+        self.rows(4, attempt=1)
+        self.append("metrics", {"step": 3, "split": "val", "loss": 1})
+        self.follow_again(made)
+        self.assertEqual([(item.step, *item.numbers) for _, item in Away.has[4:]], [(3, "val/loss")])
+
+    def test_what_it_began_with_after_a_resumption_is_the_same_after_a_kill(self):
+        self.rows(1, 2, 3, 4)
+        self.rows(2, attempt=1)
+        made = self.follow()
+        made.poll()
+        self.assertEqual([(item.step, item.place["attempt"]) for _, item in Away.has], [(1, 0), (2, 1)])  # those that count
+        self.rows(3, attempt=1)
+        made.poll()
+        self.rows(4, attempt=1)
+        self.follow_again(made)
+        self.assertEqual((self.steps(), [number for number, _ in Away.has]), ([1, 2, 3, 4], [0, 1, 2, 3]))
 
     def test_a_tracker_that_is_away_at_the_start_is_tried_again(self):
         made = follower.Follower(Away, run(self.folder), OPTIONS)
@@ -142,17 +161,16 @@ class Following(unittest.TestCase):
             self.assertFalse(made.poll())
         made.tries.hurry(1)
         self.assertTrue(made.poll())
-        self.assertEqual(self.steps(made), [1])
+        self.assertEqual(self.steps(), [1])
 
     def test_what_only_waits_in_a_clients_queue_is_sent_again_after_a_kill(self):
         made = self.follow()
-        made.tracker.queues = True
-        self.rows(1, 2)
-        made.poll()
-        made.journal.close()  # killed
-        again = self.follow()
-        again.poll()
-        self.assertEqual(self.steps(again), [1, 2])
+        for step in range(6):
+            self.rows(step)
+            made.poll()
+        del Away.has[2:]
+        self.follow_again(made)
+        self.assertEqual((self.steps(), [number for number, _ in Away.has]), (list(range(6)), list(range(6))))
 
     def test_events_are_sent_as_a_table_of_the_newest(self):
         with unittest.mock.patch("follow.items.MOST_EVENTS", 3):
@@ -160,20 +178,18 @@ class Following(unittest.TestCase):
             for step in range(6):
                 self.append("events", {"time": step, "step": step, "kind": "checkpoint", "text": str(step)})
                 made.poll()
-            tables = [[row[-1] for row in item.tables["events"].rows] for _, item in made.tracker.taken]
+            tables = [[row[-1] for row in item.tables["events"].rows] for _, item in Away.has]
             self.assertEqual(tables, [["0"], ["0", "1"], ["0", "1", "2"], ["1", "2", "3"], ["2", "3", "4"], ["3", "4", "5"]])
-            made.journal.close()
             self.append("events", {"time": 9, "step": 9, "kind": "end", "text": "9"})
-            again = self.follow()
-            again.poll()
-            self.assertEqual([row[-1] for row in again.tracker.taken[-1][1].tables["events"].rows], ["4", "5", "9"])
+            self.follow_again(made)
+            self.assertEqual([row[-1] for row in Away.has[-1][1].tables["events"].rows], ["4", "5", "9"])
 
     def test_lines_that_ddprun_did_not_write_are_left_out_and_counted(self):
         made = self.follow()
         self.append("metrics", {"step": 1, "split": "train", "loss": 1}, {"step": 2, "loss": 1})
         self.append("tables", {"kind": "confusion", "step": 1}, {"kind": "ranks", "step": 2, "split": "x", "columns": 3, "rows": 4})
         made.poll()
-        self.assertEqual((self.steps(made), made.items.odd), ([1], 3))
+        self.assertEqual((self.steps(), made.items.odd), ([1], 3))
 
     def test_neither_links_nor_what_is_no_file_is_uploaded_or_written_to(self):
         private = self.folder.parent / f"{self.folder.name}.private"

@@ -20,14 +20,12 @@ ABOUT = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")
 
 
 def metrics_line(step, attempt=0, split="train", **metrics):
-    return {
-        "time": 1700000000.5 + step,
-        "attempt": attempt,
-        "split": split,
-        "epoch": 1,
-        "step": step,
-        "samples": 8 * step,
-    } | metrics
+    place = {"attempt": attempt, "split": split, "epoch": 1, "step": step, "samples": 8 * step}
+    return {"time": 1700000000.5 + step} | place | metrics
+
+
+def table_line(kind, split="val", **content):
+    return {"kind": kind, "attempt": 0, "split": split, "epoch": 1, "step": 9} | content
 
 
 class FollowTest(CommandTest):
@@ -59,13 +57,7 @@ class FollowTest(CommandTest):
         self.run_dir.mkdir(exist_ok=True)
         (self.run_dir / "config.yaml").write_text("name: made\nseed: 1\n")
         if status:
-            summary = {
-                "status": status,
-                "attempt": 0,
-                "stop_reason": "so",
-                "best": {"val/loss": 0.5},
-                "metrics": {"val/loss": 1},
-            }
+            summary = {"status": status, "attempt": 0, "stop_reason": "so", "best": {"val/loss": 0.5}, "metrics": {"val/loss": 1}}
             (self.run_dir / "summary.json").write_text(json.dumps(summary))
         for name, lines in files.items():
             self.append(name, lines)
@@ -80,14 +72,9 @@ class FollowTest(CommandTest):
         expected = []
         for line in lines:
             bad = line.get("nonfinite", [])
-            expected.append(
-                {"step": line["step"], "epoch": line["epoch"], "samples": line["samples"], "attempt": line["attempt"]}
-                | {
-                    f"{line['split']}/{name}": math.nan if name in bad else value
-                    for name, value in line.items()
-                    if name not in ABOUT
-                }
-            )
+            place = {name: line[name] for name in ("step", "epoch", "samples", "attempt")}
+            values = {name: math.nan if name in bad else value for name, value in line.items() if name not in ABOUT}
+            expected.append(place | {f"{line['split']}/{name}": value for name, value in values.items()})
         rows = [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
         self.assertEqual([text(row) for row in rows], [text(row) for row in expected])
 

@@ -47,7 +47,7 @@ class Killed(FollowTest):
             follower.wait()
             self.wait_until(lambda: len(self.processes()) == 0, "the end of what it started")
         with open(self.run_dir / "wandb/follow.jsonl", "a") as file:
-            file.write('{"step": 12')  # as if it had died in the middle of a note
+            file.write('{"first": 12')  # as if it had died in the middle of a note
         self.append("metrics", self.LINES[expected:])
         found = self.sent()
         self.assertGreater(len(found.folders), 2)  # one that was killed at once may have left none
@@ -64,7 +64,7 @@ class PowerCut(FollowTest):
         with unittest.mock.patch("os.fsync", name):
             journal = Journal(unittest.mock.Mock(path=self.run_dir), "wandb")
             self.addCleanup(journal.close)
-            journal.begin({"id": "a"})
+            journal.note(id="a")
         self.assertEqual(synced, ["run", "wandb", "follow.jsonl", "follow.jsonl"])
 
 
@@ -93,7 +93,7 @@ class Online(FollowTest):
 def wait_for_note(test, running):
     """Of a row that was sent."""
     notes = test.run_dir / "wandb/follow.jsonl"
-    test.wait_until(lambda: notes.exists() and '"step"' in notes.read_text(), "the first row", running)
+    test.wait_until(lambda: notes.exists() and '"first"' in notes.read_text(), "the first row", running)
 
 
 class Live(FollowTest):

@@ -13,7 +13,7 @@ import unittest
 import yaml
 from PIL import Image
 
-from follow_test_case import TOOL, WORDS, FollowTest, metrics_line
+from follow_test_case import TOOL, WORDS, FollowTest, metrics_line, table_line
 
 from command import all_rows
 from wandb_runs import WandbRun
@@ -123,21 +123,8 @@ class EachKind(FollowTest):
 
     def test_histograms(self):
         one = {"name": "weights/a.weight", "count": 5, "nonfinite": 1, "min": 0, "max": 2, "mean": 1, "stddev": 1}
-        self.fabricate(
-            tables=[
-                {
-                    "kind": "histograms",
-                    "attempt": 0,
-                    "split": "train",
-                    "epoch": 1,
-                    "step": 9,
-                    "histograms": [
-                        one | {"edges": [0, 1, 2], "counts": [3, 1]},
-                        one | {"name": "gradients/a.weight", "edges": [], "counts": []},
-                    ],
-                }
-            ]
-        )
+        full, empty = one | {"edges": [0, 1, 2], "counts": [3, 1]}, one | {"name": "gradients/a.weight", "edges": [], "counts": []}
+        self.fabricate(tables=[table_line("histograms", "train", histograms=[full, empty])])
         row = self.sent().history[0]
         self.assertEqual(
             (row["step"], row["weights/a.weight._type"], row["weights/a.weight.bins"], row["weights/a.weight.values"]),
@@ -147,19 +134,8 @@ class EachKind(FollowTest):
         self.assertNotIn("gradients/a.weight._type", row)
 
     def test_ranks_are_told_by_how_far_they_are_apart(self):
-        self.fabricate(
-            tables=[
-                {
-                    "kind": "ranks",
-                    "attempt": 0,
-                    "split": "system",
-                    "epoch": 1,
-                    "step": 9,
-                    "columns": ["data_seconds", "gpu_percent"],
-                    "rows": [[0.5, None], [None, None], [0.25, None]],
-                }
-            ]
-        )
+        rows = [[0.5, None], [None, None], [0.25, None]]
+        self.fabricate(tables=[table_line("ranks", "system", columns=["data_seconds", "gpu_percent"], rows=rows)])
         self.assertEqual(
             self.sent().rows("ranks"), [{"step": 9, "ranks/data_seconds/min": 0.25, "ranks/data_seconds/max": 0.5}]
         )
@@ -169,19 +145,7 @@ class EachKind(FollowTest):
             {"id": 3, "truth": [1.5], "scores": [1.25]},
             {"id": 4, "truth": [2], "scores": [2], "image": "images/val/4.png"},
         ]
-        self.fabricate(
-            tables=[
-                {
-                    "kind": "predictions",
-                    "attempt": 0,
-                    "split": "val",
-                    "epoch": 1,
-                    "step": 9,
-                    "classes": [],
-                    "rows": rows,
-                }
-            ]
-        )
+        self.fabricate(tables=[table_line("predictions", classes=[], rows=rows)])
         found = self.sent()
         table = found.table(found.history[0]["val/predictions.path"])
         self.assertEqual(table["columns"], ["id", "image", "truth_0", "prediction_0"])
@@ -189,8 +153,7 @@ class EachKind(FollowTest):
 
     def test_images_that_a_model_makes_are_beside_those_it_gets(self):
         row = {"id": 4, "truth": [], "scores": [], "image": "images/val/none.png", "output": "images/val/4_step_9.png"}
-        place = {"attempt": 0, "split": "val", "epoch": 1, "step": 9}
-        self.fabricate(tables=[{"kind": "predictions", **place, "classes": [], "rows": [row]}])
+        self.fabricate(tables=[table_line("predictions", classes=[], rows=[row])])
         made = self.run_dir / row["output"]
         made.parent.mkdir(parents=True)
         Image.new("L", (2, 2)).save(made)
@@ -202,10 +165,9 @@ class EachKind(FollowTest):
     def test_images_that_are_not_in_the_run_are_not_sent(self):
         private = self.folder / "private.png"
         Image.new("L", (2, 2)).save(private)
-        place = {"attempt": 0, "split": "val", "epoch": 1, "step": 9}
         rows = [{"id": i, "truth": [], "scores": [], "image": name}
                 for i, name in enumerate(("../private.png", str(private), "images/link.png"))]  # fmt: skip
-        self.fabricate(tables=[{"kind": "predictions", **place, "classes": [], "rows": rows}])
+        self.fabricate(tables=[table_line("predictions", classes=[], rows=rows)])
         (self.run_dir / "images").mkdir()
         (self.run_dir / "images/link.png").symlink_to(private)
         found = self.sent()
@@ -225,9 +187,7 @@ class EachKind(FollowTest):
         )
 
     def test_a_kind_that_a_later_version_writes_is_let_pass(self):
-        self.fabricate(
-            metrics=[metrics_line(1, loss=1)], tables=[{"kind": "spectra", "attempt": 0, "split": "val", "step": 1}]
-        )
+        self.fabricate(metrics=[metrics_line(1, loss=1)], tables=[table_line("spectra")])
         self.assert_rows_arrived(self.sent(), [metrics_line(1, loss=1)])
 
     def test_the_status_of_the_run_is_that_of_wandb(self):

@@ -8,7 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "sdk/python")]
 
-from follow.trackers.wandb_file import records  # noqa: E402
+from follow.trackers.wandb import records  # noqa: E402
 from wandb.proto import wandb_internal_pb2 as messages  # noqa: E402
 
 

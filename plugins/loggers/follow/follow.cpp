@@ -37,21 +37,18 @@ class Follow final : public ddprun::Logger {
                                                  "the Python that has the tracker's package; by default that of the "
                                                  "ddprun package, or python3");
     words_ = {python.empty() ? default_python() : python, "-B", follower(), "--to"};
-    words_.push_back(kName != "follow"
-                         ? std::string(kName)
-                         : options.choose("to", "wandb",
-                                          {"aim", "clearml", "comet", "dvclive", "mlflow", "trackio", "wandb"},
-                                          "the tracker"));
+    words_.push_back(kName != "follow" ? std::string(kName)
+                                       : options.choose("to", "wandb", {"mlflow", "wandb"}, "the tracker"));
     take(options, "project", "default: the experiment's name, or the tracker's variable (WANDB_PROJECT)");
     take(options, "name", "of the run there; default: experiment/folder");
-    take(options, "entity", "user, team or workspace (wandb, comet)");
-    take(options, "group", "runs of the same group are shown together (wandb, trackio)");
-    take(options, "uri", "where it is kept: mlflow's tracking URI, aim's repository");
+    take(options, "entity", "user or team (wandb)");
+    take(options, "group", "runs of the same group are shown together (wandb)");
+    take(options, "uri", "mlflow's tracking URI");
     std::string tags;
     for (const auto& tag : options.get<std::vector<std::string>>("tags", {}, "words that the run is found by"))
       tags += (tags.empty() ? "" : ",") + tag;
     if (!tags.empty()) add("tags", tags);
-    if (options.get("offline", false, "write below the run's folder, to be sent later (wandb, comet, clearml)"))
+    if (options.get("offline", false, "write below the run's folder, to be sent later (wandb)"))
       words_.emplace_back("--offline");
     if (options.get("model", false, "send the best weights too, at the end")) words_.emplace_back("--model");
   }

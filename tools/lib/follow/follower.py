@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
+import collections
 import contextlib
+import math
 import time
 
 from ddprun.errors import UserError
-from ddprun.rows import read_lines
-from follow.items import Items
-from follow.journal import FILES, Journal
-from follow.messages import first_line, say
+from follow.items import Items, lines_of
+from follow.journal import Followed, Journal
+from follow.messages import first_line, input_ends, say
 
 LONGEST_PAUSE = 60  # seconds between two tries of what a tracker did not take
 PATIENCE = 900  # seconds of them, until it is given up
+PATIENCE_AT_END = 20  # the same beside a run that has ended; a tracker that is away already has a last try
 QUIET_SECONDS = 600  # without a new line, and without a sign of whoever runs it: then the run is taken for dead
 
 
@@ -20,13 +22,12 @@ class Follower:
         self.run, self.options = run, options
         self.tracker = tracker(run, options)
         self.journal = Journal(run, options.to)
-        self.tracker.word = self.journal.word
         self.begun = False
-        self.items = Items(run.path)
+        self.items = None  # until it has begun
+        self.todo = collections.deque()  # (number, item) of what is noted, and not sent yet
+        self.next = 0  # the number of the next batch's first item
         self.sent = 0
         self.last_news = time.monotonic()
-        self.todo, self.made = [], None  # the batches that are noted, and not sent to their end; the first one's items
-        self.step = self.next = 0  # the number of the next batch's first item; of the item that is sent next
         self.tries = Tries(run.path)
 
     # What there is to be sent
@@ -39,76 +40,84 @@ class Follower:
         was_killed = held is False and self.run.was_started_here()
         return was_killed or time.monotonic() - self.last_news > QUIET_SECONDS
 
-    def new_ends(self):
-        reached = self.journal.reached()
-        return {name: read_lines(self.run.path / name, reached.get(name, 0))[1] for name in FILES}
+    def wait(self, stopped):
+        """Waits for new lines, or until the event is set."""
+        stopped.wait(self.options.poll)
+
+    def new_lines(self):
+        return lines_of(self.run.path, self.journal.reached())
 
     def is_done(self):
         """Returns whether an earlier call has sent everything."""
-        return self.journal.is_complete(self.ending()) and self.new_ends() == self.journal.reached()
+        _, end = self.new_lines()
+        return self.journal.known.get("ended") == self.ending(end)
 
-    def ending(self):
-        return {"attempt": self.run.attempt, "status": self.status()}
+    def ending(self, end):
+        return {"attempt": self.run.attempt, "status": self.status(), "end": end}
 
     def status(self):
         """Returns the status in summary.json; "killed" if the run could not write one."""
         summary = self.run.summary
         return summary.get("status", "failed") if summary else "killed"
 
-    def odd_lines(self):
-        return f"{self.items.odd} lines are not as ddprun writes them, and were left out"
+    def report(self, state):
+        odd = self.items.odd if self.items else 0
+        left_out = f". {odd} lines are not as ddprun writes them, and were left out" if odd else ""
+        return f"{self.run.path}: {self.sent} rows sent; {state}{left_out}"
 
     # Sending it
 
     def begin(self):
         """Opens the tracker's run, and finds what was noted but never arrived: poll() sends it first."""
-        known = self.journal.header
+        known = self.journal.known
         self.require_same_place(known)
-        header = self.tracker.open(known)
-        if not known:
-            self.journal.begin(header)
+        place = self.tracker.open(known)
+        if "id" not in known:
+            self.journal.note(**place)
         arrived = self.tracker.arrived()
-        if arrived is None:
-            arrived = self.journal.arrived
-        self.next, self.todo = arrived, self.journal.from_step(arrived)
+        self.items = Items(self.run.path)
+        sent, left = self.journal.batches_at(arrived)
+        for begin, end in [(sent[0].begin, sent[0].end), (sent[0].end, sent[-1].end)] if sent else ():
+            self.items.take(lines_of(self.run.path, begin, end)[0])
+        for batch in left:
+            self.take(batch, lines_of(self.run.path, batch.begin, batch.end)[0])
+        self.todo = collections.deque(pair for pair in self.todo if pair[0] >= arrived)
         self.begun = True
 
-    def require_same_place(self, header):
+    def require_same_place(self, known):
         for key in ("project", "entity", "uri"):
-            asked, known = getattr(self.options, key), header.get(key)
-            if asked and known and asked != known:
+            asked = getattr(self.options, key)
+            if asked and known.get(key) and asked != known[key]:
                 raise UserError(
-                    f"{self.run.path} belongs to the {key} {known} of {self.options.to}, not {asked}; without --{key} it goes"
-                    " on there"
+                    f"{self.run.path} belongs to the {key} {known[key]} of {self.options.to}, not {asked}; without --{key} it"
+                    " goes on there"
                 )
 
-    def send_batch(self):
-        """Sends the first batch to be sent; one that an error has broken off, from the item where it was."""
-        batch = self.todo[0]
-        self.made = self.items.of(batch) if self.made is None else self.made
-        for number, item in enumerate(self.made, batch.step):
-            if number >= self.next:
-                self.tracker.send(number, item)
-                self.sent += 1
-                self.next = number + 1
-        self.step = batch.step + len(self.made)
-        if self.tracker.flush():
-            self.journal.confirm(self.step)
-        self.todo, self.made = self.todo[1:], None
+    def take(self, batch, lines):
+        items = self.items.of(lines)
+        self.todo.extend(enumerate(items, batch.first))
+        self.next = batch.first + len(items)
 
     def poll(self):
         """Sends what is new, and before it what an error has held up. Returns whether all of it is sent."""
         with self.tries.of(self.tracker) as may_try:
-            if may_try and not self.begun:
-                self.begin()
-            while may_try and self.todo:
-                self.send_batch()
-            ends = self.new_ends() if may_try else None
-            if may_try and ends != self.journal.reached():
-                self.last_news = time.monotonic()
-                self.todo = [self.journal.add(self.step, ends)]
-                self.send_batch()
+            if may_try:
+                if not self.begun:
+                    self.begin()
+                self.send()
+                lines, end = self.new_lines()
+                if end != self.journal.reached():
+                    self.last_news = time.monotonic()
+                    self.take(self.journal.add(self.next, end), lines)
+                    self.send()
         return may_try and not self.tries.failed
+
+    def send(self):
+        while self.todo:
+            self.tracker.send(*self.todo[0])
+            self.todo.popleft()
+            self.sent += 1
+        self.tracker.flush()
 
     # Its end
 
@@ -119,8 +128,7 @@ class Follower:
                 self.tracker.finish(self.status(), self.run.summary)
         if not may_try or self.tries.failed:
             return False
-        self.journal.confirm(self.step)
-        self.journal.end(self.ending())
+        self.journal.note(ended=self.ending(self.journal.reached()))
         self.journal.close()
         return True
 
@@ -128,8 +136,40 @@ class Follower:
         """Detaches from a run that continues and may be followed again."""
         if self.begun:
             self.tracker.leave()
-            self.journal.confirm(self.step)
         self.journal.close()
+
+
+class Beside(Follower):
+    """Follows a run for the ddprun that trains it, which says when it is over. What cannot be sent stays in the run's folder,
+    for the next attempt or the next call.
+    """
+
+    def __init__(self, tracker, run, options):
+        super().__init__(tracker, run, options)
+        self.tries.patience = math.inf
+        self.over = False
+
+    def is_over(self):
+        return self.over
+
+    def wait(self, stopped):
+        if self.over:
+            stopped.wait(min(self.options.poll, 0.5))
+        elif input_ends(self.options.poll):
+            self.over = True
+            self.tries.hurry(0 if self.tries.failed else PATIENCE_AT_END)
+
+    @classmethod
+    def when_free(cls, tracker, run, options):
+        """Waits while the follower of an attempt before still sends what that has left, at most until the run is over."""
+        over = False
+        while True:
+            try:
+                return cls(tracker, run, options)
+            except Followed:
+                if over:
+                    raise
+                over = input_ends(options.poll)
 
 
 class Tries:

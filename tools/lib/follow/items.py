@@ -8,7 +8,9 @@ import pathlib
 
 from ddprun.files_below import regular_below
 from ddprun.rows import ABOUT, read_lines, standing_rows
+from follow.journal import FILES
 
+KINDS = {"metrics.jsonl": ("split",), "tables.jsonl": ("kind", "split")}  # of the rows of a step one of each kind counts
 EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
 MOST_EVENTS = 1000  # in the table of them, which is sent anew with each event
 
@@ -17,10 +19,6 @@ MOST_EVENTS = 1000  # in the table of them, which is sent anew with each event
 class Table:
     columns: list
     rows: list  # of values; a pathlib.Path is a picture
-
-    def plain_rows(self):
-        """Returns the rows with the name of each picture's file in its place."""
-        return [[cell.name if isinstance(cell, pathlib.Path) else cell for cell in row] for row in self.rows]
 
 
 @dataclasses.dataclass
@@ -55,39 +53,46 @@ class Item:
                         yield f"{name}/{column}/{row[0]}", value
 
 
+def lines_of(path, begin, end=None):
+    """Returns {file: lines} of a run between these bytes of each file, and where the last complete ones end."""
+    read = {name: read_lines(path / name, begin[name], end and end[name]) for name in FILES}
+    return {name: lines for name, (lines, _) in read.items()}, {name: reached for name, (_, reached) in read.items()}
+
+
 class Items:
-    """Makes items. The same lines always give the same items in the same order: the journal relies on it."""
+    """Makes items, a batch after the other. The same lines always give the same items in the same order: the journal relies
+    on it.
+
+    A resumed attempt writes rows again, and trackers cannot take rows back: of those with the same place the first is
+    sent. Of those that are there before anything is sent, in the first batch, it is the one that counts.
+    """
 
     def __init__(self, path):
         self.path = path
-        self.events, self.events_end = [], 0  # the newest before this byte of events.jsonl
-        self.known = {}  # by file: where rows stand that an earlier batch has, and its end
+        self.is_first = True  # the next batch is
+        self.known = {name: set() for name in KINDS}  # where the rows stand that were sent
+        self.events = []  # the newest
         self.odd = 0  # lines that are not as ddprun writes them: they make no item
 
-    def of(self, batch):
-        def lines(name):
-            return read_lines(self.path / name, batch.begin.get(name, 0), batch.end[name])[0] if name in batch.end else []
-
-        rows = self.new_rows("metrics.jsonl", ("split",), lines("metrics.jsonl"), batch)
-        tables = self.new_rows("tables.jsonl", ("kind", "split"), lines("tables.jsonl"), batch)
+    def of(self, lines):
+        rows, tables = self.take(lines)
         items = [*self.made(metrics, rows), *self.made(self.table, tables)]
-        if new_events := lines("events.jsonl"):
-            known = self.events_before(batch.begin.get("events.jsonl", 0))
-            self.events, self.events_end = [*known, *new_events][-MOST_EVENTS:], batch.end["events.jsonl"]
-            items += self.made(lambda line: events(self.events, line), new_events[-1:])
-        return items
+        return items + self.made(lambda line: events(self.events, line), lines["events.jsonl"][-1:])
 
-    def new_rows(self, name, kinds, lines, batch):
-        """Returns the rows that count, but for those of a step that an earlier batch has sent: a resumed attempt writes them
-        again, and trackers cannot take rows back.
-        """
-        rows = standing_rows(lines, kinds)
-        begin, key = batch.begin.get(name, 0), lambda row: (row.get("step", 0), *(row.get(kind) for kind in kinds))
-        known, end = self.known.get(name, (set(), 0))
-        if begin != end:
-            known = set(map(key, read_lines(self.path / name, 0, begin)[0]))
-        new = [row for row in rows if key(row) not in known]
-        self.known[name] = (known | set(map(key, rows)), batch.end.get(name, begin))
+    def take(self, lines):
+        """Returns the new rows of metrics.jsonl, and those of tables.jsonl."""
+        self.events = [*self.events, *lines["events.jsonl"]][-MOST_EVENTS:]
+        new = [self.new_rows(name, lines[name]) for name in KINDS]
+        self.is_first = False
+        return new
+
+    def new_rows(self, name, lines):
+        known, new = self.known[name], []
+        for row in standing_rows(lines, KINDS[name]) if self.is_first else lines:
+            place = (row.get("step", 0), *(row.get(kind) for kind in KINDS[name]))
+            if place not in known:
+                known.add(place)
+                new.append(row)
         return new
 
     def made(self, make, lines):
@@ -99,11 +104,6 @@ class Items:
             except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
                 self.odd += 1
         return items
-
-    def events_before(self, begin):
-        if begin != self.events_end:
-            self.events = read_lines(self.path / "events.jsonl", 0, begin)[0][-MOST_EVENTS:]
-        return self.events
 
     def table(self, line):
         item, kind = place(line), line.get("kind")

@@ -18,9 +18,9 @@ def open_no_link(path, flags):
 
 @dataclasses.dataclass
 class Batch:
-    """Lines that are sent together: from each file those between two bytes. The first of their items has the number `step`."""
+    """Lines that are sent together: from each file those between two bytes. The first of their items has the number `first`."""
 
-    step: int
+    first: int
     begin: dict
     end: dict
 
@@ -31,10 +31,10 @@ class Followed(UserError):
 
 class Journal:
     """<run>/wandb/follow.jsonl, by the tracker's name: the tracker's run that this folder belongs to, and which lines are
-    which of its items.
+    which of its items: a tracker can say how many it has, but three files grow at the same time.
 
-    A batch is noted before it is sent, and never changes: whoever was killed in the middle of it can ask the tracker how
-    far it came, and continue with the very same items. Locked while it is open, so that no two follow the same run.
+    A batch is noted before it is sent, and never changes: whoever comes after one that was killed in the middle of it
+    continues with the very same items. Locked while it is open, so that no two follow the same run.
     """
 
     def __init__(self, run, tracker):
@@ -50,72 +50,45 @@ class Journal:
             raise Followed(f"{run.path} is followed already, by another tools/follow") from None
         except OSError as error:
             raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
-        self.word = ""
-        self.header, self.batches, self.last_end, self.arrived = {}, [], None, 0
-        self.read(folder / "follow.jsonl")
-        if not self.word:  # noted before the tracker knows it
-            self.word = secrets.token_hex(16)
-            self.note({"word": self.word})
-
-    def read(self, file):
-        lines, whole = read_lines(file)
+        self.known, self.batches = {}, []  # the newest of each note; the batches
+        lines, whole = read_lines(folder / "follow.jsonl")
         if self.file.seek(0, os.SEEK_END) > whole:
             self.file.write(b"\n")  # behind the half line of one that was killed
         for line in lines:
-            if "word" in line:
-                self.word = line["word"]
-            elif "id" in line:
-                self.header = line
-            elif "step" in line:
-                self.batches.append(Batch(line["step"], self.reached(), line["end"]))
-            elif "arrived" in line:
-                self.arrived = line["arrived"]
-            elif "ended" in line:
-                self.last_end = line
+            if "first" in line:
+                self.batches.append(Batch(line["first"], self.reached(), line["end"]))
+            else:
+                self.known |= line
+        if "word" not in self.known:  # marks the tracker's run, and is noted before there is one
+            self.note(word=secrets.token_hex(16))
+
+    def note(self, **values):
+        self.known |= values
+        self.write(values)
+
+    def write(self, line):
+        self.file.write(json.dumps(line).encode() + b"\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
 
     def reached(self):
         """Returns the ends of the last lines that were noted."""
         return self.batches[-1].end if self.batches else dict.fromkeys(FILES, 0)
 
-    def note(self, line):
-        self.file.write(json.dumps(line).encode() + b"\n")
-        self.file.flush()
-        os.fsync(self.file.fileno())
-
-    def begin(self, header):
-        self.header = header
-        self.note(header)
-
-    def add(self, step, end):
-        batch = Batch(step, self.reached(), end)
-        self.force_lines()
-        self.note({"step": step, "end": end})
-        self.batches.append(batch)
-        return batch
-
-    def confirm(self, step):
-        """Notes that the tracker has all items before this one, and needs none of them again."""
-        if step != self.arrived:
-            self.arrived = step
-            self.note({"arrived": step})
-
-    def force_lines(self):
-        """Syncs a file: a note that outlived its lines would count others, which a resumed run writes in their place."""
+    def add(self, first, end):
+        """Notes a batch. A note that outlived its lines would count others, which a resumed run writes in their place: they
+        are on the disk before.
+        """
         for name in FILES:
             sync(self.run.path / name)
+        self.write({"first": first, "end": end})
+        self.batches.append(Batch(first, self.reached(), end))
+        return self.batches[-1]
 
-    def end(self, ending):
-        self.last_end = {"ended": ending, "end": self.reached()}
-        self.note(self.last_end)
-
-    def is_complete(self, ending):
-        """Returns whether everything was sent, and the run had ended this way."""
-        return self.last_end == {"ended": ending, "end": self.reached()}
-
-    def from_step(self, step):
-        """Returns the noted batches that the tracker may lack parts of; `step` is the first item that it does not have."""
-        first = max((index for index, batch in enumerate(self.batches) if batch.step <= step), default=0)
-        return self.batches[first:]
+    def batches_at(self, number):
+        """Returns the batches whose items all come before this one, but for the last batch, and the others."""
+        begin = max((index for index, batch in enumerate(self.batches) if batch.first <= number), default=0)
+        return self.batches[:begin], self.batches[begin:]
 
     def close(self):
         self.file.close()

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the follower says: to the user, or to the ddprun that has started it."""
+"""What passes between the follower and the user, or the ddprun that has started it beside its run, as Sidecar in
+<ddprun/logger.h> has it."""
 
 import contextlib
 import os
+import select
 import sys
 
 from ddprun.terminal import printable
@@ -18,9 +20,9 @@ def speak_to_ddprun():
 
 
 def say(text, kind="info"):
-    """Says it in a line. To ddprun, `kind` is as in Sidecar of <ddprun/logger.h>, a warning of what keeps rows from being sent; others are not shown."""
+    """Says it in a line. To ddprun, `kind` is as in Sidecar, a warning of what keeps rows from being sent; others are not shown."""
     line = " ".join(printable(text).split("\n"))
-    print(f"follow: {line}", file=sys.stderr, flush=True)
+    print(f"follow: {'error: ' if kind == 'failed' else ''}{line}", file=sys.stderr, flush=True)
     if channel is not None:
         with contextlib.suppress(OSError):  # ddprun was killed
             os.write(channel, f"{kind} {line}\n".encode())
@@ -28,3 +30,8 @@ def say(text, kind="info"):
 
 def first_line(error):
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def input_ends(seconds):
+    """Waits so long for the end of standard input, where nothing is ever written. Returns whether it has come: the run is over."""
+    return bool(select.select([0], [], [], seconds)[0]) and os.read(0, 1) == b""

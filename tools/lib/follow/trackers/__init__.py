@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One file for each tracker: a class Tracker that says in its client's words what the follower gives it."""
 
+import argparse
 import dataclasses
 import importlib
 import importlib.util
@@ -9,8 +10,10 @@ import pathlib
 import sys
 
 from ddprun.errors import UserError
+from ddprun.files_below import regular_below
 
 OPTIONS = ("project", "name", "tags", "entity", "group", "offline", "uri")
+ENDED_WELL = ("completed", "stopped_early")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,10 +21,10 @@ class Kind:
     """What is known of a tracker without its client."""
 
     packages: str  # for pip, the client first
-    takes: tuple = ("project", "name", "tags")  # of OPTIONS
-    keys: tuple = ()  # variables of which one has to be set, unless one of the files is there
-    files: tuple = ()
-    advice: str = ""  # where there is neither
+    takes: tuple  # of OPTIONS
+    keys: tuple  # variables of which one has to be set, unless one of the files is there
+    files: tuple
+    advice: str  # where there is neither
 
     @property
     def client(self):
@@ -29,19 +32,21 @@ class Kind:
 
 
 WANDB_LOGIN = "log in once with `wandb login`, or set WANDB_API_KEY; --offline needs neither, and `wandb sync` sends it later"
-COMET_LOGIN = "log in once with `comet login`, or set COMET_API_KEY; --offline needs neither, and `comet upload` sends it later"
 MLFLOW_PLACE = "set MLFLOW_TRACKING_URI or the option uri: http://127.0.0.1:5000 (`mlflow server` starts one), sqlite:///mlflow.db"
 
 KINDS = {
-    "aim": Kind("aim", ("project", "name", "tags", "uri")),
-    "clearml": Kind("clearml", ("project", "name", "tags", "offline")),
-    "comet": Kind("comet_ml", ("project", "name", "tags", "entity", "offline"), ("COMET_API_KEY",), ("~/.comet.config",), COMET_LOGIN),
-    "dvclive": Kind("dvclive pillow", ()),
     "mlflow": Kind("mlflow", ("project", "name", "tags", "uri"), ("MLFLOW_TRACKING_URI",), (), MLFLOW_PLACE),
-    "trackio": Kind("trackio", ("project", "name", "group")),
     "wandb": Kind("wandb pillow", ("project", "name", "tags", "entity", "group", "offline"),
                   ("WANDB_API_KEY", "WANDB_IDENTITY_TOKEN_FILE"), ("~/.netrc", "~/_netrc", "$NETRC"), WANDB_LOGIN),
 }  # fmt: skip
+
+
+def tracker_name(text):
+    """Returns it, as an argument of the command line."""
+    if text not in KINDS:
+        others = "metrics.jsonl in the run's folder has all rows, and TensorBoard shows what the logger tensorboard writes"
+        raise argparse.ArgumentTypeError(f"there is no tracker {text}; known: {', '.join(KINDS)}. For any other, {others}")
+    return text
 
 
 def require_options(options):
@@ -63,7 +68,7 @@ def require_usable(options):
     offline = options.offline or os.environ.get("WANDB_MODE") == "offline"
     files = [pathlib.Path(os.path.expandvars(file)).expanduser() for file in kind.files]
     has_key = any(os.environ.get(key) for key in kind.keys) or any(file.is_file() for file in files)
-    if kind.keys and not (offline or options.uri or has_key):
+    if not (offline or options.uri or has_key):
         raise UserError(f"{options.to} does not know where to send it, or as whom: {kind.advice}")
 
 
@@ -80,3 +85,44 @@ def tracker(name):
         return importlib.import_module(f"follow.trackers.{name}").Tracker
     except ImportError as error:
         raise UserError(missing(name, str(error))) from None
+
+
+class Base:
+    """A run's counterpart in a tracker. The follower calls open() first, and finish() or leave() last."""
+
+    errors = (OSError,)  # what the client throws if the tracker cannot be reached, or refuses
+    advice = ""
+
+    def __init__(self, run, options):
+        self.run, self.options = run, options
+
+    def open(self, known):
+        """Begins the tracker's run, or continues the one that is known. Returns what is to be known of it: id, project ...;
+        `word`, which is known before, marks the run there, so that one is found that was made and not noted.
+        """
+        raise NotImplementedError
+
+    def arrived(self):
+        """Returns the number of the first item that the tracker does not have."""
+        raise NotImplementedError
+
+    def send(self, number, item):
+        """Sends an item. It may wait in a queue of the client's."""
+        raise NotImplementedError
+
+    def flush(self):
+        """Called behind the items that are there."""
+
+    def finish(self, status, summary):
+        """Ends the tracker's run as the run itself has ended."""
+        raise NotImplementedError
+
+    def leave(self):
+        """Detaches from a run that continues and may be followed again."""
+
+    def files(self):
+        """Returns the run's files that are kept with it: its experiment, summary, report and, if asked for, best weights."""
+        files = [regular_below(self.run.path, name) for name in ("config.yaml", "summary.json", "report.html")]
+        if self.options.model and (self.run.path / "checkpoints/best").is_symlink():
+            files.append(regular_below(self.run.checkpoint("best"), "model.safetensors"))
+        return [file for file in files if file]

@@ -20,8 +20,7 @@ from ddprun.files_below import regular_below  # noqa: E402
 from ddprun.rows import read_lines  # noqa: E402
 from ddprun.run_folder import read_object  # noqa: E402
 from follow.messages import first_line, say  # noqa: E402
-from follow.trackers import KINDS  # noqa: E402
-from follow.trackers.base import ENDED_WELL, Base  # noqa: E402
+from follow.trackers import ENDED_WELL, KINDS, Base  # noqa: E402
 
 MOST = {"params": 100, "metrics": 1000, "tags": 100}  # in one request
 LONGEST = 6000  # characters of a parameter
@@ -29,10 +28,11 @@ LONGEST_TAG = 5000
 LONGEST_NAME = 250
 REFUSALS = (400, 413, 422)  # HTTP
 NO_PARAMETERS = ("run", "launch", "resources", "loggers", "plugin_path")  # they say where and when it ran
-ARTIFACTS = ("overrides.txt", "environment.json", "run.json", "tables.jsonl", "events.jsonl")  # beside those of other trackers
+ARTIFACTS = ("overrides.txt", "environment.json", "run.json", "tables.jsonl", "events.jsonl")  # beside files()
 OF_START = ("world_size", "nodes", "device", "parameters")  # in run.json
 MOST_TABLES = 50  # in the tag that lists them for MLflow's pages
 TABLES_TAG = "mlflow.loggedArtifacts"
+ITEMS_TAG = "ddprun.items"  # how many have arrived
 SURELY, MOST_WARNINGS = 3, 10  # refusals of a name until it is not tried again; names that are warned of
 
 
@@ -42,27 +42,29 @@ class Tracker(Base):
 
     # Its run
 
-    def open(self, header):
-        self.client = mlflow.MlflowClient(self.options.uri or header.get("uri"))
+    def open(self, known):
+        self.client = mlflow.MlflowClient(self.options.uri or known.get("uri"))
         self.waiting, self.names, self.refused = [], {}, collections.Counter()
-        self.id = header.get("id") or self.find_or_make()
+        project = self.options.project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or str(self.run.config.get("name", "ddprun"))
+        self.id = known.get("id") or self.find_or_make(project, known["word"])
         self.client.update_run(self.id, status="RUNNING")
-        self.listed = [one["path"] for one in json.loads(self.client.get_run(self.id).data.tags.get(TABLES_TAG, "[]"))]
+        tags = self.client.get_run(self.id).data.tags
+        self.listed = [one["path"] for one in json.loads(tags.get(TABLES_TAG, "[]"))]
+        self.noted = self.next = int(tags.get(ITEMS_TAG, 0))
         self.log("tags", self.tags())
         self.log_settings()
-        return header or {"id": self.id, "project": self.project, "uri": self.options.uri}
+        return {"id": self.id, "project": project, "uri": self.options.uri}
 
-    def find_or_make(self):
+    def find_or_make(self, project, word):
         """Finds the run that a follower made, and was killed before it could note its id."""
-        project = self.options.project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or self.project
         found = self.client.get_experiment_by_name(project)
         experiment = found.experiment_id if found else self.client.create_experiment(project)
-        for run in self.client.search_runs([experiment], f"tags.`ddprun.word` = '{self.word}'"):
+        for run in self.client.search_runs([experiment], f"tags.`ddprun.word` = '{word}'"):
             return run.info.run_id
-        tags = {"ddprun.word": self.word} | {f"ddprun.tag.{tag}": tag for tag in self.options.tags or ()}
-        began = self.run.started
+        tags = {"ddprun.word": word} | {f"ddprun.tag.{tag}": tag for tag in self.options.tags or ()}
+        began, name = self.run.started, self.options.name or self.run.name
         milliseconds = int(began.timestamp() * 1000) if began else None
-        return self.client.create_run(experiment, start_time=milliseconds, run_name=self.name, tags=tags).info.run_id
+        return self.client.create_run(experiment, start_time=milliseconds, run_name=name, tags=tags).info.run_id
 
     def log_settings(self):
         """A parameter is written once; what a resumed attempt has changed, which is recorded once it trains, becomes a tag."""
@@ -88,7 +90,11 @@ class Tracker(Base):
 
     # Rows
 
+    def arrived(self):
+        return self.noted
+
     def send(self, number, item):
+        self.next = number + 1
         numbers = {self.legal(name): value for name, value in item.numbers.items()}
         if item.epoch is not None and any(name.startswith("train/") for name in numbers):
             numbers["train/epoch"] = item.epoch
@@ -112,7 +118,9 @@ class Tracker(Base):
     def flush(self):
         self.log("metrics", self.waiting)
         self.waiting = []
-        return True
+        if self.noted != self.next:
+            self.log("tags", [tag(ITEMS_TAG, self.next)])
+            self.noted = self.next
 
     def legal(self, name):
         """Returns a name that MLflow takes; two that become one stay two."""
@@ -170,7 +178,7 @@ class Tracker(Base):
 
     def set_aside(self, name, item, reason):
         """Keeps what the server refuses in a file, warns of it once, and continues."""
-        file = self.own_folder() / "refused.jsonl"
+        file = self.run.path / "mlflow/refused.jsonl"
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666), "a") as stream:
             stream.write(json.dumps({"item": item, "reason": reason}, default=str) + "\n")
         self.refused[name] += 1
@@ -214,9 +222,6 @@ class Tracker(Base):
         if status != "killed" and (ends := [line for line in lines if line.get("kind") == "end"]):
             lines = ends  # a resumption that was refused later has changed nothing
         return int(max(line["time"] for line in lines) * 1000) if lines else None
-
-    def leave(self):
-        pass
 
 
 def legal(name):

@@ -153,6 +153,15 @@ class Following(unittest.TestCase):
         self.follow_again(made)
         self.assertEqual((self.steps(), [number for number, _ in Away.has]), ([1, 2, 3, 4], [0, 1, 2, 3]))
 
+    def test_what_a_resumption_took_back_is_the_same_after_a_kill(self):
+        made = self.follow()
+        for steps, attempt in (((1,), 0), ((2, 3), 0), ((2,), 1), ((3, 4), 1)):
+            self.rows(*steps, attempt=attempt)
+            made.poll()
+        self.rows(5, attempt=1)
+        self.follow_again(made)
+        self.assertEqual((self.steps(), [number for number, _ in Away.has]), ([1, 2, 3, 4, 5], list(range(5))))
+
     def test_a_tracker_that_is_away_at_the_start_is_tried_again(self):
         made = follower.Follower(Away, run(self.folder), OPTIONS)
         self.addCleanup(made.journal.close)

@@ -162,10 +162,6 @@ void PluginSearch::not_found(const std::string& choice, const std::string& kind)
   std::string text = "there is no " + what + " " + choice;
   if (!near.empty()) text += "; did you mean " + near + "?";
   text += names.empty() ? "; no " + what + " was found" : (near.empty() ? "; known: " : " known: ") + join(names);
-  if (choice == "wandb")
-    text +=
-        "; Weights & Biases has no client in C++: tools/follow RUN --to wandb sends a run there, while it trains or "
-        "later";
   if (choice.ends_with(".so")) text += "; for a file of the current folder, write ./" + choice;
   throw UserError(text + "; searched in " + folders_text() +
                   "; name one of your own by the path of its .so, or keep it in a folder of DDPRUN_PLUGIN_PATH");

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of tools/sweep share: starting it, and reading the study that it leaves."""
+"""What the tests of tools/sweep share: reading a sweep file, starting a sweep, and reading the study that it leaves."""
 
 import os
 import pathlib
+import shutil
 import signal
 import sys
+import tempfile
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL = HERE.parents[1] / "tools/sweep"
@@ -15,7 +18,23 @@ import optuna  # noqa: E402
 from command import DDPRUN, CommandTest  # noqa: E402
 from optuna.trial import TrialState as State  # noqa: E402, F401
 
+from sweep.study import standing, trial_name  # noqa: E402
+from sweep.sweep_file import read_sweep  # noqa: E402
+
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+class SweepFileTest(unittest.TestCase):
+    """Reads sweep files in a folder of its own, and starts nothing."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-sweep-")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def read(self, text):
+        file = self.folder / "s.yaml"
+        file.write_text(text)
+        return read_sweep(file)
 
 
 class SweepTest(CommandTest):
@@ -25,6 +44,7 @@ class SweepTest(CommandTest):
         super().setUp()
         self.gate, self.log = self.folder / "gate", self.folder / "begun"
         self.out = self.folder / "sweep"
+        self.url = f"sqlite:///{self.out}/study.db"
 
     def write(self, text, name="sweep.yaml"):
         (self.folder / name).write_text(text)
@@ -43,19 +63,20 @@ class SweepTest(CommandTest):
         self.assertEqual(running.wait(), code, running.text())
         return running
 
-    def report(self, *words):
+    def report(self, *words, code=0):
         running = self.start_program(sys.executable, "-B", TOOL, "report", *words, "--ddprun", self.program)
-        self.assertEqual(running.wait(), 0, running.text())
+        self.assertEqual(running.wait(), code, running.text())
         return running.out()
 
-    def trials(self, storage=None, name="sweep"):
-        place = optuna.storages.RDBStorage(storage or f"sqlite:///{self.out}/study.db")
-        trials = optuna.load_study(study_name=name, storage=place).get_trials(deepcopy=False)
+    def trials(self):
+        """Those that count, in the order of their folders' names."""
+        place = optuna.storages.RDBStorage(self.url)
+        trials = optuna.load_study(study_name="sweep", storage=place).get_trials(deepcopy=False)
         place.engine.dispose()
-        return trials
+        return sorted(standing(trials), key=trial_name)
 
-    def states(self, **where):
-        return [trial.state for trial in self.trials(**where)]
+    def states(self):
+        return [trial.state for trial in self.trials()]
 
     def begun(self):
         """[(trial, pid)] of made_ddprun.py, in the order in which they began."""

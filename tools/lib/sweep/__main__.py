@@ -16,6 +16,7 @@ def main():
     require_packages()
     from sweep import commands  # needs what was just required
 
+    commands.say_what_optuna_says()
     return getattr(commands, command)(options)
 
 

@@ -5,11 +5,11 @@ import re
 from tooling.place import command as command_of
 
 TOOL = command_of("sweep")
-OF_THE_FILE = ("method", "metric", "parameters", "run_cap", "early_terminate", "target", "sampler")
+OF_THE_FILE = ("method", "metric", "parameters", "run_cap", "pruner")
+LEAST_GRACE = 3  # seconds
 USAGE = f"""\
 {TOOL} SWEEP.yaml [key=value ...]        run a sweep, or resume it with the same command
        {TOOL} report FOLDER|SWEEP.yaml          write its table, best.yaml and report.html
-       {TOOL} --slurm SWEEP.yaml --tasks N      run as an array of N jobs with one storage
        """
 
 
@@ -17,70 +17,39 @@ def parse_arguments(words):
     """Returns the command and its options."""
     command = "report" if "report" in words else "run"
     parser = argparse.ArgumentParser(prog=TOOL, usage=USAGE, description="Searches hyperparameters; see `ddprun docs sweeps`.")
+    add_place(parser)
     if command == "report":
-        parser.add_argument(
-            "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or its file"
-        )
-        add_place(parser)
-        add_program(parser)
+        parser.add_argument("sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or its file")
         at = words.index("report")
         return command, parser.parse_args(words[:at] + words[at + 1 :])
     add_run(parser)
-    add_place(parser)
-    add_slurm(parser)
     options = parser.parse_intermixed_args(words)
     check(options, parser)
-    return "submit" if options.slurm else command, options
-
-
-def add_program(parser):
-    parser.add_argument(
-        "--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one of this installation or clone"
-    )
+    return command, options
 
 
 def add_place(parser):
     add = parser.add_argument
-    add(
-        "--storage",
-        metavar="URL",
-        help="postgresql://user@host/database for several machines; default: FOLDER/study.db",
-    )
+    add("--storage", metavar="URL", help="postgresql://user@host/database for several machines; default: FOLDER/study.db")
     add("--name", help="name of the sweep and its study; default: `name:` of the file, or the file's name")
     add("--out", metavar="FOLDER", help="folder of the trials; default: outputs/sweeps/NAME")
+    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one of this installation or clone")
 
 
 def add_run(parser):
     add = parser.add_argument
     add("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file; also found in configs/")
     add("overrides", nargs="*", metavar="key=value", help="change the experiment for all trials, as with ddprun")
-    add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
+    add("--jobs", type=at_least(1), metavar="N", help="trials at once; default 1, or one for each of --gpus")
     add("--gpus", type=gpu_list, default=[], metavar="0,1", help="share these among the trials that run at once")
-    add_program(parser)
     add("--retry-failed", action="store_true", help="try the trials that have failed once more, with the same values")
-    add("--grace", type=seconds, default=60, metavar="SECONDS",
-        help="a process of another machine that is silent for this long is dead")  # fmt: skip
-
-
-def add_slurm(parser):
-    add = parser.add_argument
-    add("--slurm", action="store_true", help="submit the sweep as an array of jobs; needs --storage postgresql://...")
-    add("--tasks", type=count, default=1, metavar="N", help="jobs of the array (default 1)")
-    add(
-        "--sbatch",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option of sbatch: --sbatch=--partition=accel; repeatable",
-    )
-    add("--dry-run", action="store_true", help="print the script without submitting it")
+    add("--grace", type=at_least(LEAST_GRACE), default=60, metavar="SECONDS",
+        help="a trial of another machine that is silent for this long (default 60) is taken over")  # fmt: skip
 
 
 def check(options, parser):
     if not options.sweep:
         parser.error(f"there is no sweep file: {TOOL} sweeps/digits.yaml")
-    if options.slurm and options.retry_failed:
-        parser.error("--retry-failed: without --slurm: the jobs of the array that are under way take these trials too")
     for word in options.overrides:
         if not re.match(r"(\+{0,2}[^=+~]+=)|(~[^=]+$)", word):
             parser.error(f"{word}: expected key=value, +key=value or ~key, as ddprun takes them")
@@ -92,18 +61,14 @@ def check(options, parser):
         parser.error(f"--jobs {options.jobs} cannot share {len(options.gpus)} GPUs evenly")
 
 
-def count(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
-    return value
+def at_least(least):
+    def number(text):
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text}: must be {least} or more")
+        return value
 
-
-def seconds(text):
-    value = float(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text}: must be more than 0")
-    return value
+    return number
 
 
 def gpu_list(text):

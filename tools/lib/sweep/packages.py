@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Finds Optuna: in the Python that runs us, or in an environment of our own, created when
-first needed.
-
-Viewing a sweep, or running one with an installed ddprun, needs nothing of .venv (5 GB
-with LibTorch): this environment is separate, 150 MB beside the build or in the user's
-cache, and one command is enough in a fresh clone.
+"""Finds Optuna: in the Python that runs us, or in an environment of our own (150 MB, beside the build or in the user's
+cache), which is made when first needed: so one command is enough in a fresh clone.
 """
 
 import fcntl
-import hashlib
 import importlib.metadata
 import os
-import shutil
+import re
 import subprocess
 import sys
 
@@ -21,75 +16,47 @@ from tooling.place import ROOT, kept
 REQUIREMENTS = ROOT / "tools/lib/sweep/requirements.txt"
 ENVIRONMENT = kept() / "sweep_env"
 LOG = kept() / "pip_sweep.log"
-MARK = "DDPRUN_SWEEP_ENV"  # in the environment of the Python that we have made
 
 
 def require_packages():
-    """Returns if the packages are there; otherwise continues in the Python of our own environment."""
-    if has_packages():
-        return
-    if os.environ.get(MARK) == str(ENVIRONMENT):
-        raise UserError(f"{ENVIRONMENT} is damaged: remove it, and call again")
-    python = make_environment()
-    os.execve(python, [str(python), "-B", *sys.argv], os.environ | {MARK: str(ENVIRONMENT)})
-
-
-def has_packages():
-    """Checks for the version of Optuna that this was written for."""
-    wanted = wanted_version("optuna")
+    """Returns if Optuna is there, in the version that this was written for; otherwise continues in our own Python."""
+    wanted = re.search(r"^optuna==(\d+)", REQUIREMENTS.read_text(), re.MULTILINE)[1]
     try:
-        found = importlib.metadata.version("optuna")
+        if importlib.metadata.version("optuna").split(".")[0] == wanted:
+            return
     except importlib.metadata.PackageNotFoundError:
-        return False
-    return found.split(".")[0] == wanted.split(".")[0]
-
-
-def wanted_version(package):
-    lines = REQUIREMENTS.read_text().splitlines()
-    return next(line.partition("==")[2] for line in lines if line.startswith(f"{package}=="))
+        pass
+    if os.path.realpath(sys.prefix) == os.path.realpath(ENVIRONMENT):
+        raise UserError(f"{ENVIRONMENT} is damaged: remove it, and call again")
+    python = str(make_environment())
+    os.execv(python, [python, "-B", *sys.argv])
 
 
 def make_environment():
-    """Returns its Python. If called several times at once, one call creates it and the others wait."""
-    python = ENVIRONMENT / "bin/python"
-    stamp = ENVIRONMENT / ".complete"
+    """Returns its Python. If called several times at once, one call makes it and the others wait."""
+    python, stamp = ENVIRONMENT / "bin/python", ENVIRONMENT / ".complete"
+    made_of = f"{ENVIRONMENT}\n{sys.version}\n{REQUIREMENTS.read_text()}"  # its scripts have its path
     kept().mkdir(parents=True, exist_ok=True)
     with open(kept() / ".sweep_env_lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stamp.exists() or stamp.read_text() != identity():
+        if not stamp.exists() or stamp.read_text() != made_of:
             install(python)
-            stamp.write_text(identity())
+            stamp.write_text(made_of)
     return python
 
 
-def identity():
-    """Returns what it was made from, and where: its scripts contain its path."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-    return f"{ENVIRONMENT}\n{sys.version}\n{digest}\n"
-
-
 def install(python):
-    print(f"sweep: installing Optuna into {shown(ENVIRONMENT)} (once; log: {shown(LOG)})", file=sys.stderr, flush=True)
-    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    print(f"sweep: installing Optuna into {ENVIRONMENT} (once; log: {LOG})", file=sys.stderr, flush=True)
     pip = [python, "-m", "pip", "install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
     with open(LOG, "w") as log:
-        for command in ([sys.executable, "-m", "venv", ENVIRONMENT], [*pip, "--requirement", REQUIREMENTS]):
-            done = subprocess.run(
-                list(map(str, command)), stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=False
-            )
+        for words in ([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], [*pip, "--requirement", REQUIREMENTS]):
+            done = subprocess.run(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=False)
             if done.returncode:
-                refuse()
+                raise UserError(refusal())
 
 
-def shown(path):
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-
-
-def refuse():
+def refusal():
     lines = [line for line in LOG.read_text(errors="replace").splitlines() if line.strip()][-3:]
-    raise UserError(
-        "Optuna could not be installed:\n  "
-        + "\n  ".join(line[:200] for line in lines)
-        + f"\n(all of it: {LOG}). Is there a"
-        f" network? Any Python that has it serves as well: python3 -m pip install -r {REQUIREMENTS}"
-    )
+    told = "".join(f"\n  {line[:200]}" for line in lines)
+    return (f"Optuna could not be installed:{told}\n(all of it: {LOG}). Is there a network? Any Python that has it serves as"
+            f" well: python3 -m pip install -r {REQUIREMENTS}")  # fmt: skip

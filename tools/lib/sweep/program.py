@@ -1,4 +1,9 @@
 # SPDX-License-Identifier: MIT
+"""The ddprun that trials are started with, and what it says of their parameters before the first one."""
+
+import concurrent.futures
+import os
+import re
 import subprocess
 import sys
 
@@ -6,12 +11,9 @@ from ddprun.errors import UserError
 from ddprun.fork_server import ForkServer
 from ddprun.program import program, program_at
 from tooling import place
-from tooling.durable import write_file
 
 
 class Program:
-    """The ddprun that trials are started with."""
-
     def __init__(self, named=None):
         self.path = find(named)
         self.server = ForkServer(self.path)
@@ -29,12 +31,12 @@ class Program:
         lines = [line.removeprefix("ddprun: error: ") for line in done.stderr.splitlines() if line.strip()]
         return lines or [f"`ddprun check {experiment}` ended with {done.returncode}"]
 
-    def write_composed(self, experiment, overrides, file):
-        """Returns the experiment without a trial's values."""
+    def composed(self, experiment, overrides):
+        """Returns the experiment without a trial's values, as YAML."""
         done = self.run("--cfg", experiment, *overrides)
         if done.returncode:
             raise UserError(done.stderr.strip().removeprefix("ddprun: error: "))
-        write_file(file, done.stdout)
+        return done.stdout
 
 
 def find(named):
@@ -49,3 +51,27 @@ def find(named):
         raise UserError("ddprun could not be built; the lines above say why")
     built = place.ROOT / "build/release/bin/ddprun"
     return str(built if built.is_file() else path)
+
+
+def check_values(sweep, program, overrides):
+    """Has the program check that the experiment has each parameter and accepts its values; for ranges both ends."""
+    if problems := program.problems(sweep.experiment, overrides):
+        raise UserError("\n".join(problems))
+    rows = list(sweep.probe_rows())
+    with concurrent.futures.ThreadPoolExecutor(min(len(rows), os.cpu_count() or 1)) as pool:
+        found = pool.map(lambda row: program.problems(sweep.experiment, [*overrides, *row]), rows)
+    lines = {}  # a path that is not there is told once, with the first of its values
+    for line in (line for problems in found for line in problems):
+        what = re.sub(r"^command line: ([^=]*)=.*?: ", r"\1: ", line)  # without the value, which the text names again
+        lines.setdefault(what, placed(line, sweep))
+    if lines:
+        raise UserError("\n".join(text for _, text in sorted(lines.values())))
+
+
+def placed(line, sweep):
+    """Returns (line of the sweep file, text), which names that instead of the command line."""
+    for parameter in sweep.parameters:
+        if found := re.match(rf"command line: {re.escape(parameter.path)}=(.*?): (.*)", line):
+            at = parameter.node.line
+            return at, f"{sweep.file}:{at}: with {parameter.path}={found[1]}: {found[2]}"
+    return 0, line

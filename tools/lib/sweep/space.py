@@ -1,113 +1,108 @@
 # SPDX-License-Identifier: MIT
-"""The values of a parameter: one of several, or a number in a range."""
+"""Reads `parameters:`. Each is a distribution of Optuna's: {low, high, log, step}, or {choices}."""
 
 import dataclasses
 import json
 import math
+import sys
+import warnings
 
-import optuna
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-DIGITS = 6  # of a number that was drawn: enough to search with, short enough to read
-DEVIATIONS = 3  # where a normal distribution is cut off
+from ddprun.terminal import printable
+from sweep.yaml_node import Node
 
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """Values as a study holds them: see `held`."""
-
-    values: tuple
-    weights: tuple = ()
-
-    def __str__(self):
-        return ", ".join(map(override_text, self.values))
-
-    @property
-    def size(self):
-        return len(self.values)
-
-    def probes(self):
-        return list(self.values)
-
-    def all_values(self):
-        return list(self.values)
-
-    def distribution(self):
-        return optuna.distributions.CategoricalDistribution(self.values)
-
-    def draw(self, random):
-        return random.choices(self.values, self.weights or None)[0]
-
-    def near(self, value):
-        return value
+KEYS = ("low", "high", "log", "step", "choices")
+SAME = {"min": "low", "max": "high", "values": "choices"}  # W&B's words for them; its `value` is a single choice
+FORMER = {
+    "distribution": "low and high, with log: true or a step; the values are whole where low, high and step are",
+    "q": "step counts from low",
+    "mu": "low and high, evenly or with log: true",
+    "sigma": "low and high, evenly or with log: true",
+    "probabilities": "all choices are equally likely",
+    "parameters": "write the whole path as the key, as model.hidden",
+}
+MOST = 10**15  # whole numbers beyond are none in a study
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
-    """A range with both ends. With a step, the values are its multiples; `bell`: normal around the middle, cut off at
-    the ends."""
-
-    low: float
-    high: float
-    log: bool = False
-    step: float | None = None
-    bell: bool = False
-
-    def __str__(self):
-        step = [] if self.step is None else ["whole"] if self.step == 1 else [f"multiples of {self.step}"]
-        return ", ".join([f"{self.low} .. {self.high}", *["log"] * self.log, *["normal"] * self.bell, *step])
+class Parameter:
+    path: str  # "optimizer.lr"
+    node: Node
+    distribution: CategoricalDistribution | FloatDistribution | IntDistribution
 
     @property
-    def integer(self):
-        return isinstance(self.low, int) and isinstance(self.high, int) and isinstance(self.step, int)
+    def has_choices(self):
+        return isinstance(self.distribution, CategoricalDistribution)
 
     @property
     def size(self):
         """Returns the number of values; None if they cannot be counted."""
-        return round((self.high - self.low) / self.step) + 1 if self.step else None
+        if self.has_choices:
+            return len(self.distribution.choices)
+        low, high, step = self.distribution.low, self.distribution.high, self.distribution.step
+        return round((high - low) / step) + 1 if step else 1 if low == high else None
 
     def probes(self):
-        return [self.low, self.high]
-
-    def all_values(self):
-        return [self.near(self.low + i * self.step) for i in range(self.size)]
-
-    def distribution(self):
-        if self.integer:
-            if not self.log or self.step == 1:
-                return optuna.distributions.IntDistribution(self.low, self.high, log=self.log, step=self.step)
-            return optuna.distributions.IntDistribution(self.low, self.high, log=True)
-        step = None if self.log else self.step
-        return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log, step=step)
-
-    def draw(self, random):
-        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
-        if self.bell:
-            value = math.inf
-            while not low <= value <= high:
-                value = random.gauss((low + high) / 2, (high - low) / 2 / DEVIATIONS)
-        elif self.step and not self.log:
-            return self.near(self.low + random.randrange(self.size) * self.step)
-        else:
-            value = random.uniform(low, high)
-        return self.near(math.exp(value) if self.log else value)
-
-    def near(self, value):
-        """Returns the nearest value that belongs to it."""
-        if self.step:
-            value = round(value / self.step) * self.step
-        value = round(value) if self.integer else float(f"{value:.{12 if self.step else DIGITS}g}")
-        return min(max(value, self.low), self.high)
+        """Returns the values to be checked before the first trial: all choices, or both ends."""
+        return list(self.distribution.choices) if self.has_choices else [self.distribution.low, self.distribution.high]
 
 
-def held(value):
-    """Returns the value as a study can hold it: lists and maps as their text."""
-    return json.dumps(value) if isinstance(value, (list, dict)) else value
+def read_parameter(path, entry):
+    keys = {SAME.get(word, word): node for word, node in entry.entries(path, (*KEYS, *SAME, "value"), FORMER).items()}
+    if "value" in keys:
+        keys["choices"] = dataclasses.replace(keys["value"], value=[keys.pop("value")])
+    if "choices" in keys:
+        if len(keys) > 1:
+            entry.refuse(f"{path}: choices stand alone, without {', '.join(keys.keys() - {'choices'})}")
+        return Parameter(path, entry, made(CategoricalDistribution, path, entry, choices=read_choices(path, keys["choices"])))
+    if "low" not in keys or "high" not in keys:
+        entry.refuse(f"{path}: expected choices: [a, b], or low and high")
+    log = "log" in keys and keys.pop("log").typed(f"{path}.log", bool)
+    numbers = {key: read_number(f"{path}.{key}", node) for key, node in keys.items()}
+    kind = IntDistribution if all(isinstance(value, int) for value in numbers.values()) else FloatDistribution
+    return Parameter(path, entry, made(kind, path, entry, log=log, **numbers))
+
+
+def read_choices(path, node):
+    if not isinstance(node.value, list) or not node.value:
+        node.refuse(f"{path}.choices: expected a list of at least one value, as [0.1, 0.01]")
+    values = []
+    for item in node.value:
+        value = json.dumps(item.plain()) if isinstance(item.value, (list, dict)) else item.value  # as a study can hold it
+        if value in values:
+            item.refuse(f"{path}.choices: {value} is there twice")
+        values.append(value)
+    return values
+
+
+def read_number(what, node):
+    value = node.typed(what, (int, float))
+    if abs(value) > MOST if isinstance(value, int) else not math.isfinite(value):
+        node.refuse(f"{what}: expected a number, up to {MOST:.0e} if it is whole, found {value}")
+    return value
+
+
+def made(kind, path, entry, **options):
+    """Returns the distribution. What Optuna refuses or remarks is told with the file's line."""
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        try:
+            distribution = kind(**options)
+        except ValueError as error:
+            entry.refuse(f"{path}: {error}")
+    for remark in remarks:
+        print(printable(f"sweep: warning: {entry.file}:{entry.line}: {path}: {remark.message}"), file=sys.stderr, flush=True)
+    return distribution
+
+
+def override_words(params):
+    """Returns {path: value} as ddprun's command line takes it."""
+    return [f"{path}={override_text(value)}" for path, value in params.items()]
 
 
 def override_text(value):
-    """Reads a value like ddprun's command line: what begins like a list, a map or a quoted text is YAML, everything else
-    is literal.
-    """
+    """What begins like a list, a map or a quoted text is YAML for ddprun, everything else is literal."""
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, str):
@@ -120,3 +115,10 @@ def is_structure(text):
         return isinstance(json.loads(text), (list, dict))
     except ValueError:
         return False
+
+
+def value_text(value):
+    """Shows a value to somebody: five digits are enough."""
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "" if value is None else override_text(value)

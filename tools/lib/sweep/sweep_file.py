@@ -1,45 +1,42 @@
 # SPDX-License-Identifier: MIT
-"""Reads a sweep file: W&B's keys, and a few more."""
+"""Reads a sweep file."""
 
 import dataclasses
-import hashlib
-import json
-import os
+import inspect
 import pathlib
 
+import optuna
+
 from ddprun.errors import UserError
-from ddprun.terminal import has_control
-from sweep.early_stop import EarlyStop, read_early_stop
-from sweep.parameter import read_parameters
-from sweep.problems import Problems
+from sweep.space import override_words, read_parameter
 from sweep.yaml_node import read_yaml
 from tooling.place import ROOT
 
-# The same file drives `wandb sweep` too; nothing here asks for these.
-OF_WANDB = ("project", "entity", "description", "command")
-KEYS = (
-    "experiment",
-    "program",
-    "name",
-    "method",
-    "sampler",
-    "seed",
-    "metric",
-    "parameters",
-    "early_terminate",
-    "run_cap",
-)
-METHODS = ("grid", "random", "bayes")
-SAMPLERS = ("tpe", "cmaes")
-GOALS = ("maximize", "minimize")
+REQUIRED = {
+    "experiment": "experiments/digits.yaml",
+    "metric": "{name: val/accuracy, goal: maximize}",
+    "parameters": "{optimizer.lr: {low: 0.001, high: 0.1, log: true}}",
+}
+KEYS = (*REQUIRED, "name", "method", "seed", "pruner", "run_cap")
+FORMER = {  # W&B's, and what takes their place
+    "program": "experiment names it",
+    "early_terminate": "pruner: {type: hyperband, min_resource: 1, max_resource: 9}, with Optuna's words",
+    "sampler": "method: cmaes, or tpe",
+}
+METHODS = ("grid", "random", "tpe", "cmaes", "bayes")  # W&B's bayes is tpe
+PRUNERS = {
+    "median": optuna.pruners.MedianPruner,
+    "asha": optuna.pruners.SuccessiveHalvingPruner,
+    "hyperband": optuna.pruners.HyperbandPruner,
+}
+LEAST = {"reduction_factor": 2, "min_resource": 1, "max_resource": 1, "interval_steps": 1, "n_min_trials": 1}  # of others: 0
 SPLITS = ("train", "val", "test")
-MOST_NAME = 128  # bytes
-NO_FOLDER_NAME = f"expected the name of a folder, up to {MOST_NAME} bytes without / and no leading dot"
+MOST_GRID = 1_000_000  # trials
 
 
 @dataclasses.dataclass
 class Metric:
-    name: str = ""
+    name: str
     goal: str = "minimize"
     summary: str = "last"
     target: float | None = None
@@ -61,42 +58,49 @@ class Metric:
 @dataclasses.dataclass
 class Sweep:
     file: pathlib.Path
-    experiment: str = ""
-    name: str = ""
-    method: str = ""
-    sampler: str = "tpe"
+    experiment: str
+    name: str
+    metric: Metric
+    parameters: list
+    method: str = "tpe"
     seed: int | None = None
-    metric: Metric = dataclasses.field(default_factory=Metric)
-    parameters: list = dataclasses.field(default_factory=list)
-    early_stop: EarlyStop | None = None
     run_cap: int | None = None
+    pruner: optuna.pruners.BasePruner | None = None
+    last_iteration: int | None = None  # of a trial, where the pruner knows it
+
+    @property
+    def distributions(self):
+        return {one.path: one.distribution for one in self.parameters}
 
     @property
     def searched(self):
         """Returns the parameters that differ between trials."""
-        return [one for one in self.parameters if not one.fixed]
+        return [one for one in self.parameters if not one.distribution.single()]
 
     def size(self):
         """Returns how many different trials there are; None if they cannot be counted."""
         total = 1
         for parameter in self.parameters:
-            if parameter.space.size is None:
+            if parameter.size is None:
                 return None
-            total *= parameter.space.size
+            total *= parameter.size
         return total
 
     def cap(self):
         size = self.size()
         return self.run_cap if size is None else min(size, self.run_cap or size)
 
+    def probe_rows(self):
+        """Yields overrides that have, together, all values to be checked: the first of all parameters, the second, ..."""
+        probes = {one.path: one.probes() for one in self.parameters}
+        for i in range(max(map(len, probes.values()))):
+            yield override_words({path: values[min(i, len(values) - 1)] for path, values in probes.items()})
+
     def identity(self, overrides):
         """Returns what must not change in a resumed sweep: its trials could not be compared."""
-        space = {one.path: repr(one.space) for one in self.parameters}
-        fixed = [self.experiment, self.metric.name, self.metric.goal, self.metric.summary, sorted(overrides)]
-        digest = hashlib.sha256(json.dumps([fixed, space], sort_keys=True).encode()).hexdigest()[:16]
-        words = {one.path: str(one.space) for one in self.parameters}
-        about = {"experiment": self.experiment, "parameters": words, "overrides": overrides, "digest": digest}
-        return about | {"metric": self.metric.name, "goal": self.metric.goal, "summary": self.metric.summary}
+        spaces = {path: str(distribution) for path, distribution in self.distributions.items()}
+        metric = {"metric": self.metric.name, "goal": self.metric.goal, "summary": self.metric.summary}
+        return {"experiment": self.experiment, "overrides": sorted(overrides), "parameters": spaces} | metric
 
 
 def find_sweep_file(text):
@@ -109,97 +113,76 @@ def find_sweep_file(text):
 
 def read_sweep(file):
     root = read_yaml(file)
-    problems = Problems(file)
-    keys = {key: node for key, node in problems.entries(root, "the sweep", (*KEYS, *OF_WANDB)) if key not in OF_WANDB}
-    sweep = Sweep(file, name=file.stem)
-    read_experiment(sweep, keys, root, problems)
-    read_method(sweep, keys, root, problems)
-    if "metric" in keys:
-        read_metric(sweep, keys["metric"], problems)
-    else:
-        problems.add(root, "metric: missing: {name: val/accuracy, goal: maximize}")
-    if "parameters" in keys:
-        sweep.parameters = read_parameters(keys["parameters"], problems)
-        if not sweep.parameters and not problems.lines:
-            problems.add(keys["parameters"], "parameters: there are none")
-    else:
-        problems.add(root, "parameters: missing: {optimizer.lr: {min: 0.001, max: 0.1}}")
-    if "early_terminate" in keys:
-        sweep.early_stop = read_early_stop(keys["early_terminate"], problems)
-    if not problems.lines:
-        check_size(sweep, keys, root, problems)
-    problems.refuse()
+    keys = root.entries("the sweep", KEYS, FORMER)
+    for key, example in REQUIRED.items():
+        if key not in keys:
+            root.refuse(f"{key}: missing: {example}")
+    parameters = keys["parameters"].entries("parameters")
+    if not parameters:
+        keys["parameters"].refuse(f"parameters: there are none, as {REQUIRED['parameters']}")
+    sweep = Sweep(
+        file, keys["experiment"].typed("experiment", str), name=file.stem, metric=read_metric(keys["metric"]),
+        parameters=[read_parameter(path, entry) for path, entry in parameters.items()])  # fmt: skip
+    for key, (kind, least) in {"name": (str, None), "seed": (int, 0), "run_cap": (int, 1)}.items():
+        if key in keys:
+            setattr(sweep, key, keys[key].typed(key, kind, least))
+    if "method" in keys:
+        sweep.method = keys["method"].one_of("method", METHODS).replace("bayes", "tpe")
+    if "pruner" in keys:
+        read_pruner(sweep, keys["pruner"])
+    check_space(sweep, keys["parameters"])
     return sweep
 
 
-def read_experiment(sweep, keys, root, problems):
-    if "experiment" in keys and "program" in keys:
-        problems.add(keys["program"], "program and experiment say the same: one of them is enough")
-    node = keys.get("experiment") or keys.get("program")
-    if node is None:
-        return problems.add(
-            root, "experiment: missing: experiments/digits.yaml (`program`, as W&B calls it, serves too)"
-        )
-    sweep.experiment = problems.typed(node, "experiment", str)
-    if "name" in keys:
-        sweep.name = problems.typed(keys["name"], "name", str)
-        if sweep.name and not is_folder_name(sweep.name):
-            problems.add(keys["name"], f"name: {NO_FOLDER_NAME}, found {json.dumps(sweep.name)}")
-
-
-def is_folder_name(text):
-    """Checks the name by the rule of ddprun's experiments."""
-    plain = "/" not in text and not has_control(text)
-    return plain and 0 < len(os.fsencode(text)) <= MOST_NAME and not text.startswith(".")
-
-
-def read_method(sweep, keys, root, problems):
-    if "method" in keys:
-        sweep.method = problems.one_of(keys["method"], "method", METHODS)
-    else:
-        problems.add(root, f"method: missing: one of {', '.join(METHODS)}")
-    if "sampler" in keys:
-        sweep.sampler = problems.one_of(keys["sampler"], "sampler", SAMPLERS)
-        if sweep.method != "bayes":
-            problems.add(keys["sampler"], "sampler: is for method bayes")
-    if "seed" in keys:
-        sweep.seed = problems.typed(keys["seed"], "seed", int, 0)
-    if "run_cap" in keys:
-        sweep.run_cap = problems.typed(keys["run_cap"], "run_cap", int, 1)
-
-
-def read_metric(sweep, node, problems):
-    keys = dict(problems.entries(node, "metric", ("name", "goal", "target", "summary")))
-    metric = sweep.metric
-    if "name" in keys:
-        metric.name = problems.typed(keys["name"], "metric.name", str) or ""
-        split, _, rest = metric.name.partition("/")
-        if metric.name and (split not in SPLITS or not rest):
-            splits = ", ".join(SPLITS)
-            problems.add(
-                keys["name"],
-                f"metric.name: {metric.name}: expected a split ({splits}) and what it measures, as val/accuracy",
-            )
-    else:
-        problems.add(node, "metric.name: missing: val/accuracy")
-    if "goal" in keys:
-        metric.goal = problems.one_of(keys["goal"], "metric.goal", GOALS)
-    if "summary" in keys:
-        metric.summary = problems.one_of(keys["summary"], "metric.summary", ("last", "best"))
+def read_metric(node):
+    keys = node.entries("metric", ("name", "goal", "summary", "target"))
+    if "name" not in keys:
+        node.refuse("metric.name: missing: val/accuracy")
+    metric = Metric(keys["name"].typed("metric.name", str))
+    split, _, rest = metric.name.partition("/")
+    if split not in SPLITS or not rest:
+        expected = f"expected a split ({', '.join(SPLITS)}) and what it measures, as val/accuracy"
+        keys["name"].refuse(f"metric.name: {metric.name}: {expected}")
+    for key, words in {"goal": ("maximize", "minimize"), "summary": ("last", "best")}.items():
+        if key in keys:
+            setattr(metric, key, keys[key].one_of(f"metric.{key}", words))
     if "target" in keys:
-        metric.target = problems.typed(keys["target"], "metric.target", (int, float))
+        metric.target = keys["target"].typed("metric.target", (int, float))
+    return metric
 
 
-def check_size(sweep, keys, root, problems):
+def read_pruner(sweep, node):
+    """Gives the keys to Optuna's pruner of that type, as the words of its constructor."""
+    keys = dict(node.entries("pruner"))
+    if "type" not in keys:
+        node.refuse(f"pruner.type: missing: one of {', '.join(PRUNERS)}")
+    kind = PRUNERS[keys.pop("type").one_of("pruner.type", list(PRUNERS))]
+    known = inspect.signature(kind).parameters
+    node.entries("pruner", ["type", *known])
+    options = {}
+    for key, value in keys.items():
+        is_auto = value.value == "auto" == known[key].default
+        options[key] = "auto" if is_auto else value.typed(f"pruner.{key}", int, LEAST.get(key, 0))
+    last, first = options.get("max_resource", "auto"), options.get("min_resource", 1)
+    if last != "auto" and last < first:
+        node.refuse(f"pruner: max_resource {last} is less than min_resource {first}")
+    sweep.last_iteration = None if last == "auto" else last
+    try:
+        sweep.pruner = kind(**options)
+    except ValueError as error:
+        node.refuse(f"pruner: {error}")
+
+
+def check_space(sweep, node):
+    """Checks what only all parameters together show."""
+    size = sweep.size()
     if sweep.method == "grid":
         for one in sweep.parameters:
-            if one.space.size is None:
-                text = "a grid needs values, or a range of steps (q_uniform); method random or bayes takes any range"
-                problems.add(one, f"{one.path}: {text}")
-        size = sweep.size() or 0
-        if size > 1_000_000 and not sweep.run_cap:
-            problems.add(root, f"the grid has {size:,} trials: set run_cap, or list fewer values")
-    elif not sweep.run_cap and sweep.size() is None:
-        problems.add(root, f"run_cap: missing: how many trials; {sweep.method} has no end of its own")
-    if sweep.method == "bayes" and not sweep.searched:
-        problems.add(keys["parameters"], "parameters: all of them are constant: there is nothing to search")
+            if one.size is None:
+                one.node.refuse(f"{one.path}: a grid needs choices, or a step; the other methods take any range")
+        if size > MOST_GRID:
+            node.refuse(f"the grid has {size:,} trials: list fewer values, or take method: random with a run_cap")
+    elif not sweep.run_cap and size is None:
+        node.refuse(f"run_cap: missing: how many trials; {sweep.method} has no end of its own")
+    if sweep.method == "cmaes" and (len(sweep.searched) < 2 or any(one.has_choices for one in sweep.searched)):
+        node.refuse("method cmaes searches ranges, two or more, and no choices; tpe takes all")

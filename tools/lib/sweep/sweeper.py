@@ -1,18 +1,52 @@
 # SPDX-License-Identifier: MIT
+import dataclasses
 import os
-import select
 import sys
 import time
 
 from ddprun.errors import UserError
 from ddprun.terminal import printable
-from sweep.active_trial import ActiveTrial
+from sweep.space import value_text
 from sweep.storage import ERRORS, explain
+from sweep.trial import ActiveTrial
 
-POLL_SECONDS = 0.1  # between two looks at what the runs have measured
+POLL_SECONDS = 0.02  # between two looks at the runs
 CLAIM_SECONDS = 1  # between two looks for trials, where there was none
 ASK_SECONDS = 2  # between two looks for a storage that does not answer
 PATIENCE_SECONDS = 600  # with it
+
+
+@dataclasses.dataclass
+class Slot:
+    """Room for a trial. `gpus` for CUDA_VISIBLE_DEVICES; None: as in our own environment."""
+
+    gpus: str | None = None
+    active: ActiveTrial | None = None
+
+    def environment(self):
+        return dict(os.environ) if self.gpus is None else os.environ | {"CUDA_VISIBLE_DEVICES": self.gpus}
+
+
+def make_slots(jobs, gpus):
+    """Distributes GPUs evenly: several per trial if there are more of them than trials, otherwise several trials per
+    GPU.
+    """
+    if not gpus:
+        return [Slot() for _ in range(jobs or 1)]
+    jobs = jobs or len(gpus)
+    each = max(len(gpus) // jobs, 1)
+    return [Slot(",".join(gpus[i * each % len(gpus) :][:each])) for i in range(jobs)]
+
+
+def threads_override(experiment, jobs, overrides):
+    """Returns the cores per worker, shared by all workers of all trials, unless the experiment sets them."""
+    launch = experiment.get("launch") or {}
+    given = any(word.lstrip("+~").startswith("launch.threads") for word in overrides)
+    if given or launch.get("threads", "auto") != "auto":
+        return []
+    workers = launch.get("workers", "auto")
+    trials = jobs * (workers if isinstance(workers, int) else 1)
+    return [f"++launch.threads={max(len(os.sched_getaffinity(0)) // trials, 1)}"]
 
 
 class Sweeper:
@@ -20,77 +54,63 @@ class Sweeper:
 
     def __init__(self, study, program, slots, words, stopping):
         self.study, self.program, self.slots, self.words, self.stopping = study, program, slots, words, stopping
-        self.numbers = set()  # of the trials that were ours
-        self.next_claim = 0
+        self.next_claim, self.next_beat = 0, 0
         self.silent_since = None  # the storage
         self.refusal = None  # why no trial can be of use
 
     def run(self):
         """Returns True if the sweep is done, False if it was stopped."""
-        while not self.patiently(self.look_around):
-            self.wait()
+        try:
+            while not self.look_patiently():
+                time.sleep(POLL_SECONDS if self.silent_since is None else ASK_SECONDS)
+        except BaseException:
+            self.stop_all()  # they save, and the next call continues them
+            raise
         if self.refusal:
             raise UserError(self.refusal)
         return not self.stopping.is_set()
 
-    def patiently(self, action):
+    def look_patiently(self):
         """Tolerates a storage that is away for a while: only requests to it wait, the runs continue."""
         try:
-            result = action()
-        except (*ERRORS, FileNotFoundError) as error:
-            self.require_storage(error)
+            done = self.look_around()
+        except ERRORS as error:
             now = time.monotonic()
             if self.silent_since is None:
                 self.silent_since = now
-                say(explain(self.study.place, error))
-                say("the trials continue, and it is asked again")
-            if now - self.silent_since > PATIENCE_SECONDS or self.stopping.is_set():
-                self.stop_all()
+                say(f"{explain(self.study.place, error)}; the trials continue, and it is asked again")
+            if self.study.place.is_gone() or self.stopping.is_set() or now - self.silent_since > PATIENCE_SECONDS:
                 raise
             return False
         if self.silent_since is not None:
             say("the storage answers again")
+            self.next_claim = time.monotonic() + 2 * ASK_SECONDS  # until others have said that they live
         self.silent_since = None
-        return result
-
-    def require_storage(self, error):
-        """Raises if the storage was removed, since it does not come back; other missing files are not its problem."""
-        if self.study.place.is_gone():
-            self.stop_all()
-            raise UserError(f"{explain(self.study.place, error)}; the trials under way save, and end") from None
-        if isinstance(error, FileNotFoundError):
-            raise error
+        return done
 
     def look_around(self):
         """Runs one round. Returns True when there is nothing left to do."""
-        self.study.processes.say_hello()
-        none_left = not self.stopping.is_set() and self.fill_slots()
+        self.beat()
         for slot in self.busy():
             if self.stopping.is_set():
                 slot.active.run.stop()
             if slot.active.follow():
                 self.settle(slot)
-        if self.busy():
-            return False
-        return self.stopping.is_set() or none_left and self.study.is_over()
+        none_left = not self.stopping.is_set() and self.fill_slots()
+        return not self.busy() and (self.stopping.is_set() or none_left and self.study.is_over())
 
     def busy(self):
         return [slot for slot in self.slots if slot.active]
 
-    def wait(self):
-        """Waits until one of the runs ends, or for a moment."""
-        ends = [end for slot in self.busy() if (end := slot.active.run.process()) is not None]
-        select.select(ends, [], [], self.pause())
-        for end in ends:
-            os.close(end)
+    def beat(self):
+        if time.monotonic() >= self.next_beat:
+            for slot in self.busy():
+                slot.active.beat()
+            self.next_beat = time.monotonic() + self.study.place.beat_seconds
 
-    def pause(self):
-        if self.silent_since is not None:
-            return ASK_SECONDS
-        wanted = (
-            self.next_claim == 0 and not self.stopping.is_set()
-        )  # a trial has just ended: there is room for another
-        return 0 if wanted else POLL_SECONDS
+    def stop_all(self):
+        for slot in self.busy():
+            slot.active.run.stop()
 
     # Begin
 
@@ -99,55 +119,45 @@ class Sweeper:
         while free := [slot for slot in self.slots if not slot.active]:
             if time.monotonic() < self.next_claim:
                 return False
-            self.next_claim = time.monotonic()
-            trial = self.study.claim(self.numbers, more=self.refusal is None)
+            trial = self.study.claim(more=self.refusal is None)
             if trial is None:
                 self.next_claim = time.monotonic() + CLAIM_SECONDS
                 return True
-            self.begin(ActiveTrial(self.study, trial), free)
+            self.begin(trial, free)
         return False
 
-    def begin(self, active, free):
+    def begin(self, trial, free):
         """Puts it into its previous slot if there is one: its run may still be there."""
-        gpus = active.trial.user_attrs.get("gpus")
-        slot = next((one for one in free if one.gpus == gpus), free[0])
-        slot.active = active
-        self.numbers.add(active.trial.number)
-        if active.must_be_started():
-            self.start(slot)
+        slot = next((one for one in free if one.gpus == trial.user_attrs.get("gpus")), free[0])
+        slot.active = ActiveTrial(self.study, trial, slot)
+        if slot.active.must_be_started():
+            self.start(slot.active)
         else:
-            say(f"{active.name}  under way since an earlier call: followed")
+            say(f"{slot.active.name}  under way since an earlier call: followed")
 
-    def start(self, slot):
-        again = slot.active.run.has_begun()
-        words = " ".join(slot.active.trial.user_attrs["overrides"])
-        say(f"{slot.active.name}  {'continues: ' if again else ''}{words}")
-        slot.active.start(self.program, self.words, slot)
+    def start(self, active):
+        words = " ".join(f"{path}={value_text(value)}" for path, value in active.trial.params.items())
+        say(f"{active.name}  {'continues: ' if active.run.has_begun() else ''}{words}")
+        active.start(self.program, self.words)
 
     # End
 
     def settle(self, slot):
         active = slot.active
-        state, text = active.settle()
-        if state is None and not self.stopping.is_set():
-            if active.run.child is None:
-                return self.start(slot)  # it ended with the process that had begun it
-            say(f"{active.name}  {text} by somebody else: so is the sweep; the same command continues it")
-            self.stopping.set()
-        slot.active = None
-        self.next_claim = 0
-        if state is None:
-            self.numbers.discard(active.trial.number)
+        text = active.settle()
+        if text is None:
+            if active.run.child is None and not self.stopping.is_set():
+                return self.start(active)  # it ended with the process that had begun it
+            text = "was interrupted"
+            if not self.stopping.is_set():
+                text += " by somebody else: so is the sweep; the same command continues it"
+                self.stopping.set()
             self.study.release(active.trial)
+        slot.active, self.next_claim = None, 0
         if active.has_no_metric:
-            self.refusal = (
-                f"{self.study.sweep.file}: metric.name: {active.name} has ended, but {text.removeprefix('failed: ')}"
-            )
+            told = text.removeprefix("failed: ")
+            self.refusal = f"{self.study.sweep.file}: metric.name: {active.name} has ended, but {told}"
         say(f"{active.name}  {text}")
-
-    def stop_all(self):
-        for slot in self.busy():
-            slot.active.run.stop()
 
 
 def say(text):

@@ -26,11 +26,11 @@ launch: {{workers: 1, threads: 1, device: cpu}}
 """
 SWEEP = """\
 experiment: {experiment}
-method: bayes
+method: tpe
 metric: {{name: val/loss, goal: minimize}}
 parameters:
-  optimizer.lr: {{distribution: log_uniform_values, min: 0.001, max: 0.3}}
-  optimizer.momentum: {{min: 0.0, max: 0.95}}
+  optimizer.lr: {{low: 0.001, high: 0.3, log: true}}
+  optimizer.momentum: {{low: 0.0, high: 0.95}}
 run_cap: {trials}
 """
 

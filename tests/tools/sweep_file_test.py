@@ -193,8 +193,6 @@ class Places(FileTest):
     def test_the_command_line(self):
         for words, told in (
             (["s.yaml", "run.dir=x"], "run.dir=x: each trial has a folder of its own; --out names the sweep's"),
-            (["s.yaml", "speed"], "speed: expected key=value"),
-            (["s.yaml", "run_cap=2"], "run_cap is a key of the sweep's file"),
             (["s.yaml", "--jobs", "0"], "0: must be 1 or more"),
             (["s.yaml", "--jobs", "3", "--gpus", "0,1"], "--jobs 3 cannot share 2 GPUs evenly"),
             (["s.yaml", "--gpus", "0,0"], "expected GPUs separated by commas, each once"),

@@ -285,24 +285,6 @@ class Shared(MadeTest):
         self.swept(*self.words, "--grace", "3", env=self.closed)
         self.assert_all(names(0, 0, 1, 1, *range(2, 12)))
 
-    def test_a_process_that_was_silent_for_too_long_leaves_its_trials_to_the_others(self):
-        """Stopped, as a machine that is suspended; the other has another name."""
-        self.write(SPACE.replace("run_cap: 12", "run_cap: 2"))
-        first = self.sweep(*self.words, "--grace", "3", env=self.closed)
-        self.wait_for_begun(2, first)
-        os.kill(first.pid, signal.SIGSTOP)
-        self.out = self.folder / "elsewhere"
-        (self.folder / "sitecustomize.py").write_text("import socket\nsocket.gethostname = lambda: 'elsewhere'\n")
-        second = self.sweep(*self.words, "--grace", "3", "--name", "sweep", env=self.closed | {"PYTHONPATH": str(self.folder)})
-        self.wait_until(lambda: len(self.begun()) == 4, "its two again", second)
-        os.kill(first.pid, signal.SIGCONT)
-        self.wait_until(lambda: first.err().count("is continued by another process") == 2, "its end of them", first)
-        self.gate.touch()
-        for one in (first, second):
-            self.assertEqual(one.wait(), 0, one.text())
-        self.assertEqual([one.user_attrs["run"] for one in self.assert_all(names(0, 0, 1, 1))],
-                         [f"{self.out}/{name}" for name in names(0, 1)])  # fmt: skip
-
     def test_a_storage_that_does_not_answer_for_a_while_is_waited_for(self):
         running = self.sweep(self.words[0], "--storage", f"{self.url}?timeout=0.1", "--jobs", "2", env=self.closed)
         self.wait_for_begun(2, running)

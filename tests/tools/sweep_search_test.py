@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""tools/lib/sweep: whether samplers find what is good, and pruners end what is bad. Nothing is trained."""
+"""tools/lib/sweep: whether samplers find what is good, pruners end what is bad, and a trial has one process. Nothing is trained."""
 
+import contextlib
 import math
 import statistics
 import unittest
@@ -11,7 +12,7 @@ from sweep_test_case import SweepFileTest  # first: it knows where the tools lie
 
 from sweep.proposals import Proposals
 from sweep.storage import Storage
-from sweep.study import SweepStudy
+from sweep.study import SweepStudy, standing
 from sweep.trial import ActiveTrial
 
 VALLEY = """\
@@ -100,21 +101,72 @@ class MadeRun:
         return 75 if self.stopped else 0
 
 
-class Pruners(SweepFileTest):
-    def race(self, pruner=""):
-        """[(state, iterations, speed)] of trials of which the faster are better at every iteration, three at a time."""
-        (self.folder / "race.db").unlink(missing_ok=True)
-        storage = Storage(f"sqlite:///{self.folder}/race.db?timeout=20", "race")
-        for engine in (storage.engine, storage.optuna.engine):
-            self.addCleanup(engine.dispose)
-        study = SweepStudy(self.read(RACE + (f"pruner: {pruner}\n" if pruner else "")), storage, "race", self.folder)
+class InMemory:
+    """A storage without a file, and without other processes."""
+
+    def __init__(self):
+        self.optuna = optuna.storages.InMemoryStorage()
+        self.optuna.record_heartbeat = lambda trial_id: None
+
+    def lock(self):
+        return contextlib.nullcontext()
+
+
+class Studies(SweepFileTest):
+    def study(self, text, storage):
+        study = SweepStudy(self.read(text), storage, "race", self.folder)
         study.join()
         self.addCleanup(study.lock.close)
+        return study
+
+    def active(self, study, trial):
+        active = ActiveTrial(study, trial, None)
+        active.run = MadeRun(self.folder / active.name, trial.params["speed"])
+        return active
+
+
+class OtherMachines(Studies):
+    def study(self):
+        """The process of each is on a machine of its own, so that its lock is not seen by others."""
+        storage = Storage(f"sqlite:///{self.folder}/race.db", "race")
+        for engine in (storage.engine, storage.optuna.engine):
+            self.addCleanup(engine.dispose)
+        study = super().study(RACE, storage)
+        study.owner = study.owner | {"host": f"machine of {study.owner['lock']}"}
+        return study
+
+    def say_nothing(self, study, seconds):
+        with study.place.engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE trial_heartbeats SET heartbeat = datetime('now', '-{seconds} seconds')")
+
+    def test_the_trial_of_one_that_was_silent_for_the_time_of_grace_is_another_s_with_its_values(self):
+        first, second = self.study(), self.study()
+        trial = first.claim(more=True)
+        lost = self.active(first, trial)
+        lost.follow()
+        self.say_nothing(first, 50)
+        self.assertIsNone(second.claim(more=False))
+        self.say_nothing(first, 70)
+        taken = second.claim(more=False)
+        self.assertEqual((taken.params, taken.user_attrs["run"], taken.intermediate_values),
+                         (trial.params, trial.user_attrs["run"], {1: lost.run.measured[0]}))  # fmt: skip
+        self.assertIsNone(first.claim(more=False))
+        lost.beat()
+        lost.follow()
+        self.assertEqual((lost.is_lost, lost.run.stopped), (True, True))
+        self.assertIn("is continued by another process", lost.settle())
+        second.finish(taken, State.COMPLETE, 0.5)
+        self.assertEqual([(one.state, one.value) for one in standing(second.trials())], [(State.COMPLETE, 0.5)])
+
+
+class Pruners(Studies):
+    def race(self, pruner=""):
+        """[(state, iterations, speed)] of trials of which the faster are better at every iteration, three at a time."""
+        study = self.study(RACE + (f"pruner: {pruner}\n" if pruner else ""), InMemory())
         running = []
         while True:
             while len(running) < 3 and (trial := study.claim(more=True)):
-                running.append(ActiveTrial(study, trial, None))
-                running[-1].run = MadeRun(self.folder / f"trial_{trial.number:04}", trial.params["speed"])
+                running.append(self.active(study, trial))
             if not running:
                 break
             for active in list(running):

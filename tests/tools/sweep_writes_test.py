@@ -7,6 +7,7 @@ import io
 import os
 import unittest
 import unittest.mock
+import warnings
 
 import optuna
 from optuna.trial import TrialState as State
@@ -44,6 +45,18 @@ class Told(SweepFileTest):
             say("\x1b[2J")
         self.assertNotRegex(shown.getvalue(), "[\x1b\x07]")
         self.assertIn("?[2J", shown.getvalue())
+
+    def test_what_optuna_warns_of_is_said(self):
+        logger = optuna.logging.get_logger("optuna")
+        self.addCleanup(setattr, logger, "handlers", list(logger.handlers))
+        self.addCleanup(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()) as shown:
+            warnings.simplefilter("always")
+            commands.say_what_optuna_says()
+            optuna.logging.get_logger("optuna.samplers").warning("slower than it could be")
+            warnings.warn("the end is replaced", UserWarning, stacklevel=1)
+        said = ["sweep: warning: Optuna: slower than it could be", "sweep: warning: the end is replaced"]
+        self.assertEqual(shown.getvalue().splitlines(), said)
 
     def test_a_value_of_several_lines_is_a_comment_of_best_yaml_and_no_key(self):
         (self.folder / "trial_0003").mkdir()

@@ -5,7 +5,6 @@ import re
 from tooling.place import command as command_of
 
 TOOL = command_of("sweep")
-OF_THE_FILE = ("method", "metric", "parameters", "run_cap", "pruner")
 LEAST_GRACE = 3  # seconds
 USAGE = f"""\
 {TOOL} SWEEP.yaml [key=value ...]        run a sweep, or resume it with the same command
@@ -51,10 +50,6 @@ def check(options, parser):
     if not options.sweep:
         parser.error(f"there is no sweep file: {TOOL} sweeps/digits.yaml")
     for word in options.overrides:
-        if not re.match(r"(\+{0,2}[^=+~]+=)|(~[^=]+$)", word):
-            parser.error(f"{word}: expected key=value, +key=value or ~key, as ddprun takes them")
-        if word.partition("=")[0] in OF_THE_FILE:
-            parser.error(f"{word}: {word.partition('=')[0]} is a key of the sweep's file, not of the experiment: write it there")
         if re.match(r"\+{0,2}run\.dir=", word):
             parser.error(f"{word}: each trial has a folder of its own; --out names the sweep's")
     if options.gpus and options.jobs and options.jobs > len(options.gpus) and options.jobs % len(options.gpus):

@@ -13,7 +13,8 @@ DDPRUN = os.environ["DDPRUN"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("runner/features/*/*.md"))]
 FOLDERS = "cmake configs docs plugins runner sdk tests tools".split()
 # Of other programs, where a page shows how to call them.
-FOREIGN = {"--backend-store-uri", "--from-literal", "--hp", "--layer-decay", "--logdir", "--no-python", "--no-serve-artifacts", "--workflow"}
+FOREIGN = {"--backend-store-uri", "--contain", "--from-literal", "--hp", "--layer-decay", "--logdir", "--no-python",
+           "--no-serve-artifacts", "--workflow"}  # fmt: skip
 
 
 def said(*words):

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""How sides are measured: in alternating rounds, within the time of their table; and scripts of peers that stand by."""
+"""How sides are measured: in alternating rounds, within the time of their table."""
 
 import pathlib
 import sys
-import tempfile
-import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools/dev"))
 
 from measure import process  # noqa: E402
-from measure.rounds import Absent, Budget, OutOfTime, Share, Side, alternate  # noqa: E402
-from measure.standing import Standing  # noqa: E402
+from measure.rounds import Absent, OutOfTime, Share, Side, alternate  # noqa: E402
 
 
 class Clock:
@@ -23,35 +20,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-class BudgetTest(unittest.TestCase):
-    def setUp(self):
-        self.clock = Clock()
-        self.budget = Budget(self.clock.now + 100, {"a": 30, "b": 10, "c": 10}, self.clock)
-
-    def test_a_table_gets_its_weight_of_what_is_left(self):
-        self.assertEqual(self.budget.share("a", 5).end, 1060)
-
-    def test_what_a_table_leaves_over_goes_to_those_after_it(self):
-        self.budget.share("a", 5)
-        self.clock.now += 10
-        self.assertEqual(self.budget.share("b", 5).end, 1010 + 45)
-
-    def test_the_last_table_gets_all_that_is_left(self):
-        for name in ("a", "b"):
-            self.budget.share(name, 5)
-        self.assertEqual(self.budget.share("c", 5).end, 1100)
-
-    def test_a_table_that_cannot_fit_is_skipped_with_what_was_left(self):
-        self.clock.now += 96
-        with self.assertRaisesRegex(OutOfTime, "4 s left, it takes 20 at least; --minutes"):
-            self.budget.share("a", 20)
-
-    def test_a_skipped_table_leaves_its_part_to_the_others(self):
-        with self.assertRaises(OutOfTime):
-            self.budget.share("a", 1000)
-        self.assertEqual(self.budget.share("b", 5).end, 1050)
 
 
 class ShareTest(unittest.TestCase):
@@ -145,50 +113,6 @@ class RoundsTest(unittest.TestCase):
     def test_fewer_rounds_than_planned_are_told(self):
         rounds = alternate([self.side("a", 10)], Share(25, 100, self.clock), 5)
         self.assertIn("2 of 5 planned", rounds.in_words())
-
-
-SERVER = """
-    import json, sys
-    print("READY", flush=True)
-    for line in sys.stdin:
-        words = json.loads(line)
-        if "break" in words:
-            sys.exit("a reason")
-        print("a line of its own", flush=True)
-        with open(words[-1].split("=")[1], "w") as file:
-            json.dump({"words": words[:-1]}, file)
-        print("DONE", flush=True)
-"""
-
-
-class StandingTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ddprun-standing-")
-        self.addCleanup(folder.cleanup)
-        self.script = pathlib.Path(folder.name, "peer.py")
-        self.script.write_text(textwrap.dedent(SERVER))
-
-    def start(self, warm_ups=()):
-        peer = Standing("peer", [sys.executable, self.script], self.script.parent, warm_ups=warm_ups)
-        self.addCleanup(peer.stop)
-        return peer
-
-    def test_it_trains_as_often_as_it_is_told_to(self):
-        peer = self.start(warm_ups=[["--warm"]])
-        peer.wait_until_ready(60)
-        self.assertEqual([peer.train([f"--{number}"], 60) for number in range(2)], [{"words": ["--0"]}, {"words": ["--1"]}])
-
-    def test_one_that_ends_says_why_then_and_later(self):
-        peer = self.start()
-        peer.wait_until_ready(60)
-        for _ in range(2):
-            with self.assertRaisesRegex(process.Failed, "a reason"):
-                peer.train(["break"], 60)
-
-    def test_one_that_cannot_start_is_told_when_it_should_be_ready(self):
-        peer = self.start(warm_ups=[["break"]])
-        with self.assertRaisesRegex(process.Failed, "a reason"):
-            peer.wait_until_ready(60)
 
 
 if __name__ == "__main__":

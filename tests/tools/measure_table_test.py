@@ -4,6 +4,7 @@
 import json
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -11,12 +12,11 @@ from unittest import mock
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev"))
 
 from measure import process, report, table  # noqa: E402
-from measure.comparisons import python  # noqa: E402
 from measure.rounds import Rounds, Share, Side  # noqa: E402
-from measure.table import SECONDS, SPEED, Case, Figure, Made, Ratio, Table, Target  # noqa: E402
-from measure.trainings import Ddprun, Job, speeds  # noqa: E402
+from measure.table import FIRST_STEP, LOSS, SPEED, Case, Made, Ratio, Table  # noqa: E402
+from measure.trainings import Job, figures, train  # noqa: E402
 
-BENCH = types.SimpleNamespace(wanted=3, most_seconds=60)
+BENCH = types.SimpleNamespace(pairs=3, timeout=60)
 
 
 def side(name, values, key="images_per_second"):
@@ -45,7 +45,8 @@ class Measured(unittest.TestCase):
         self.assertIn("| ours | theirs | images/s | 3.00 (2.00 .. 4.00) |  |", made.text)  # of 2, 4 and 3, not 30 over 10 of the medians
 
     def test_of_seconds_fewer_are_better(self):
-        made = made_of(Case([side("ours", [1, 1, 1], "seconds"), side("theirs", [2, 3, 4], "seconds")], (SECONDS,), (Ratio("ours", "theirs", SECONDS),)))
+        key = FIRST_STEP.key
+        made = made_of(Case([side("ours", [1, 1, 1], key), side("theirs", [2, 3, 4], key)], (FIRST_STEP,), (Ratio("ours", "theirs", FIRST_STEP),)))
         self.assertIn("3.00 (2.00 .. 4.00)", made.text)
 
     def test_a_target_that_is_missed_is_told(self):
@@ -77,67 +78,51 @@ class Measured(unittest.TestCase):
         cases = [(Case([], (SPEED,)), rounds) for rounds in done]
         self.assertIn("in turn: 2 of 3 planned", table.rounds_in_words(cases))
         self.assertEqual(table.rounds_in_words(cases[:1]), "No side was measured.")
-        self.assertEqual(table.rounds_in_words([]), "")
-
-    def test_words_are_figures_too(self):
-        made = made_of(Case([side("ours", ["rank 1"] * 3, "told")], (Figure("told", "reported"),)))
-        self.assertIn("| ours | rank 1 |", made.text)
 
     def test_a_target_is_about_the_median(self):
-        self.assertTrue(Target("it", [0.9, 1.0, 5.0], 1.0).reached)
-        self.assertFalse(Target("it", [0.9, 0.99, 5.0], 1.0).reached)
+        for theirs, word in (([10, 10, 2], "reached"), ([10, 10.1, 2], "not reached")):
+            made = made_of(Case([side("ours", [9, 10, 10]), side("theirs", theirs)], (SPEED,), (Ratio("ours", "theirs", at_least=1),)))
+            self.assertIn(f"| at least 1: {word} |", made.text)
+
+    def test_losses_that_differ_are_told_with_their_sides(self):
+        for loss, told in ((2.9, False), (3.1, True)):
+            sides = [side("ours", [2.0] * 3, "loss"), side("theirs", [2.0, loss, loss], "loss")]
+            made = made_of(Case(sides, (LOSS,), name="convnet"))
+            self.assertEqual(f"**Not the same training**: losses convnet: ours 2.000, convnet: theirs {loss:.3f}." in made.text, told)
 
 
 class Trainings(unittest.TestCase):
-    def test_the_speed_is_that_after_the_warm_up(self):
-        found = speeds(Job(10, 40, 20), {1: 90.0, 20: 100.0, 40: 102.0})
-        self.assertEqual((found["images_per_second"], found["step_ms"], found["loop_seconds"]), (100.0, 100.0, 12.0))
+    def test_the_speed_and_the_loss_are_those_after_the_warm_up(self):
+        found = figures(Job(10, 40, 20), 80.0, {1: 90.0, 20: 100.0, 40: 102.0}, {1: 9.0, 20: 3.0, 30: 2.0, 40: 1.0})
+        self.assertEqual(found, {"images_per_second": 100.0, "loss": 1.5, "first_step_seconds": 10.0})
 
     def test_overrides_of_a_job_come_last(self):
-        command = Ddprun("ddprun", "/tmp").command(Job(8, 4, 2, overrides=("trainer.eval_every=1ep",), threads=1), "/run")
-        self.assertEqual(command[:2], ["ddprun", "experiments/mnist.yaml"])
-        self.assertEqual(command[-1], "trainer.eval_every=1ep")
-        self.assertIn("launch.threads=1", command)
-
-
-class Accuracy(unittest.TestCase):
-    def text_for(self, **correct):
-        results = {name: [{"test_correct": one} for one in ones] for name, ones in correct.items()}
-        made = Made("t", cases=[(Case([], (), name="convnet"), Rounds(1, 1, results))])
-        python.warn_of_accuracy(None, made)
-        return made.text
-
-    def test_alike_within_a_point_and_a_half_is_nothing_to_tell(self):
-        self.assertEqual(self.text_for(ddprun=[9800, 9803], plain=[9700, 9701], expert=[9940]), "")
-
-    def test_a_side_that_learnt_less_is_named_and_the_others_are_not(self):
-        text = self.text_for(ddprun=[9803, 9803, 100], plain=[9805], expert=[9000, 9100, 9900])
-        self.assertIn("**Not the same accuracy**, convnet: ddprun 98.03 %, expert 91.00 %", text)
-        self.assertNotIn("plain", text)
+        bench = types.SimpleNamespace(program="ddprun", device="cpu", environment={})
+        with tempfile.TemporaryDirectory() as bench.folder, mock.patch("measure.runs.Ddprun.train", side_effect=OSError) as started:
+            self.assertRaises(OSError, train, bench, Job(8, 4, 2, overrides=("trainer.log_every=1",)), 60)
+        self.assertEqual(started.call_args.args[2][-1], "trainer.log_every=1")
 
 
 class Report(unittest.TestCase):
     def test_json_has_what_a_figure_needs_to_be_understood(self):
         case = Case([], (SPEED,), (Ratio("ours", "theirs", at_least=3.0),))
-        results = {"ours": [{"images_per_second": 20}, {"images_per_second": 30}], "theirs": [{"images_per_second": 10}] * 2}
+        results = {"ours": [{"images_per_second": 20, "loss": float("nan")}, {"images_per_second": 30}], "theirs": [{"images_per_second": 10}] * 2}
         rounds = Rounds(5, 2, results, {}, {"x": "not here"})
-        made = Made("A table", "text", [(case, rounds)], table.ratio_rows([(case, rounds)])[1], {"limit": float("nan")})
+        made = Made("A table", "text", [(case, rounds)], table.ratio_rows([(case, rounds)])[1])
         found = json.loads(report.as_json(report.facts("a command", rehearsal=True), {"t": made}))
         self.assertEqual(found.keys(), {"format", "date", "command", "rehearsal", "machine", "tables"})
         self.assertLessEqual({"cpu", "cores", "gpus", "load_at_start"}, found["machine"].keys())
         one = found["tables"]["t"]
-        self.assertEqual((one["rounds"], one["rounds_wanted"], one["calculated"]), (2, 5, False))
         self.assertEqual(one["missing"], {"x": "not here"})
-        self.assertEqual(one["figures"], {**results, "limit": None})
-        self.assertEqual(one["targets"], [{"what": "ours over theirs", "at_least": 3.0, "reached": False, "median": 2.5, "min": 2.0, "max": 3.0,
-                                           "values": [2.0, 3.0]}])  # fmt: skip
+        self.assertEqual(one["figures"], {**results, "ours": [{"images_per_second": 20, "loss": None}, {"images_per_second": 30}]})
+        self.assertEqual(one["targets"], [{"what": "ours over theirs", "values": [2.0, 3.0], "at_least": 3.0, "reached": False}])
 
     def test_a_rehearsal_and_a_busy_machine_are_told(self):
         about = report.facts("a command", rehearsal=True)
-        self.assertIn("REHEARSAL", report.in_words(about, {}))
+        self.assertIn("REHEARSAL", report.in_words(about))
         for load, told in (("0.20", False), ("3.10", True)):
             about["machine"]["load_at_start"] = [load, "1", "1"]
-            self.assertEqual("NOT QUIET" in report.in_words(about, {}), told)
+            self.assertEqual("NOT QUIET" in report.in_words(about), told)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pathlib
 import platform
 import subprocess
 
-FORMAT = 2  # of the JSON
+FORMAT = 3  # of the JSON
 GPU_FACTS = {"name": "name", "driver": "driver_version", "memory": "memory.total", "power_limit": "power.limit"}
 
 
@@ -34,36 +34,23 @@ def free_bytes():
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
-def load():
-    return pathlib.Path("/proc/loadavg").read_text().split()[:3]
-
-
-def facts(command, **more):
+def facts(command, rehearsal=False):
     machine = {"cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)), "gpus": gpus(), "system": platform.platform(),
-               "load_at_start": load()}  # fmt: skip
+               "load_at_start": pathlib.Path("/proc/loadavg").read_text().split()[:3]}  # fmt: skip
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    return {"format": FORMAT, "date": date, "command": command, "rehearsal": False, **more, "machine": machine}
+    return {"format": FORMAT, "date": date, "command": command, "rehearsal": rehearsal, "machine": machine}
 
 
-def in_words(about, versions):
+def in_words(about):
     machine = about["machine"]
     cards = ", ".join(f"{gpu['name']} (driver {gpu['driver']})" for gpu in machine["gpus"]) or "no GPU"
-    software = ", ".join(
-        f"{name} {versions[name]}" for name in ("torch", "cuda", "cudnn", "torchvision") if versions.get(name)
-    )
-    rehearsal = (
-        " A REHEARSAL with a few steps of small networks: no figure means anything." if about["rehearsal"] else ""
-    )
-    load_text = f"load {' '.join(machine['load_at_start'])} at the start{busy(machine)}"
+    rehearsal = " A REHEARSAL with a few steps of small networks: no figure means anything." if about["rehearsal"] else ""
+    # Another program on the same cores spoils absolute figures; ratios of alternating runs suffer less.
+    busy = ", so NOT QUIET" if float(machine["load_at_start"][0]) > 0.5 else ""
     return (
-        f"{about['date']}, {cards}, {machine['cores']} cores of {machine['cpu']}, {load_text}"
-        f"{'; ' if software else ''}{software}: `{about['command']}`.{rehearsal}"
+        f"{about['date']}, {cards}, {machine['cores']} cores of {machine['cpu']}, load {' '.join(machine['load_at_start'])} "
+        f"at the start{busy}: `{about['command']}`.{rehearsal}"
     )
-
-
-def busy(machine):
-    """Another program on the same cores spoils absolute figures; ratios of alternating runs suffer less."""
-    return ", so NOT QUIET" if float(machine["load_at_start"][0]) > 0.5 else ""
 
 
 def as_json(about, tables, **more):

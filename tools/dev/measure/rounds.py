@@ -9,7 +9,7 @@ from measure import process
 
 
 class OutOfTime(Exception):
-    """Raised if a request does not fit any more; the text says what was left."""
+    """Raised if a run does not fit any more."""
 
 
 class Absent(Exception):
@@ -65,40 +65,19 @@ class Share:
         """Returns the seconds for one run."""
         left = self.deadline - self._clock()
         if left < 1:
-            raise OutOfTime("the time is used up")
+            raise OutOfTime("the time is used up; --minutes allows more")
         return min(most, left)
 
 
-class Budget:
-    """Gives each table its share of what is left, so that a slow one takes nothing from later ones. `weights` has all
-    tables in their order, {name: what it gets of the time, relative to the others}."""
-
-    def __init__(self, deadline, weights, clock=time.monotonic):
-        self._deadline = deadline
-        self._waiting = dict(weights)
-        self._clock = clock
-
-    def share(self, name, least):
-        """Returns a share; time that a table does not use goes to later ones. Raises OutOfTime if not even `least`
-        seconds are left."""
-        all_weights = sum(self._waiting.values())
-        weight = self._waiting.pop(name)
-        left = self._deadline - self._clock()
-        if left < least:
-            raise OutOfTime(f"{max(0, left):.0f} s left, it takes {least:.0f} at least; --minutes allows more")
-        return Share(left * weight / all_weights, left, self._clock)
-
-
-def alternate(sides, share, wanted, most_seconds=120, in_words=str):
-    """Every other round goes backwards: none always runs first. `in_words` makes a line of progress of a side's
-    figures."""
+def alternate(sides, share, wanted, most_seconds=120):
+    """Every other round goes backwards: none always runs first."""
     sides, rounds = list(sides), Rounds(wanted)
     for number in share.rounds(wanted):
         results = {}
         try:
             for side in sides if number % 2 == 0 else reversed(sides):
                 if side.name not in rounds.missing():
-                    run_side(side, share, most_seconds, results, rounds, in_words)
+                    run_side(side, share, most_seconds, results, rounds)
         except OutOfTime as reason:
             if number > 0:
                 break
@@ -115,17 +94,16 @@ def alternate(sides, share, wanted, most_seconds=120, in_words=str):
     return rounds
 
 
-def run_side(side, share, most_seconds, results, rounds, in_words):
+def run_side(side, share, most_seconds, results, rounds):
+    began = time.monotonic()
     try:
         results[side.name] = side.run(share.timeout(most_seconds))
     except Absent as reason:
         rounds.absent[side.name] = str(reason)
         return
-    except (process.Failed, subprocess.SubprocessError, OSError, KeyError, ValueError) as error:
+    except (process.Failed, subprocess.SubprocessError, OSError, AssertionError, KeyError, ValueError) as error:
         share.timeout(most_seconds)  # the end of all time is no failure of its own
         rounds.failures[side.name] = str(error) or type(error).__name__
         print(f"  {side.name} failed: {rounds.failures[side.name][-600:]}", file=sys.stderr, flush=True)
         return
-    print(
-        f"  {rounds.done + 1}/{rounds.wanted} {side.name}: {in_words(results[side.name])}", file=sys.stderr, flush=True
-    )
+    print(f"  {rounds.done + 1}/{rounds.wanted} {side.name}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from measure.rounds import alternate
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A number, or a word, that a side's run returns."""
+    """A number that a side's run returns."""
 
     key: str
     text: str
@@ -18,37 +18,32 @@ class Figure:
     more_is_better: bool = True
 
     def show(self, values):
-        """A number's median and spread, or the first of words."""
-        return str(values[0]) if isinstance(values[0], str) else show(values, self.digits, self.scale)
+        return show(values, self.digits, self.scale)
 
 
 SPEED = Figure("images_per_second", "images/s")
-SECONDS = Figure("seconds", "whole command, s", 2, more_is_better=False)
+MEMORY = Figure("peak_rss_bytes", "resident memory per worker, MB", scale=1e-6, more_is_better=False)
+FIRST_STEP = Figure("first_step_seconds", "command to first step, s", 2, more_is_better=False)
+LOSS = Figure("loss", "training loss", 3)  # the mean of what was read after the warm-up
+ALIKE = 1.5  # times the smallest loss: other weights, other orders of the images
 
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How much better `ours` is than `theirs`, both names of sides, and at least should be; without `theirs` its own
-    figure counts."""
+    """How much better `ours` is than `theirs`, both names of sides, and at least should be."""
 
     ours: str
-    theirs: str = ""
+    theirs: str
     figure: Figure = SPEED
     at_least: float | None = None
 
-    @property
-    def what(self):
-        return f"{self.ours} over {self.theirs}" if self.theirs else f"{self.ours}: {self.figure.text}"
-
     def values(self, rounds):
         """Round by round, since both runs of a round met the same machine; None where a side is missing."""
-        if not {self.ours, self.theirs or self.ours} <= rounds.results.keys():
+        if not {self.ours, self.theirs} <= rounds.results.keys():
             return None
-        ours = rounds.values(self.ours, self.figure.key)
-        if not self.theirs:
-            return ours
-        theirs = rounds.values(self.theirs, self.figure.key)
-        return ratios(ours, theirs) if self.figure.more_is_better else ratios(theirs, ours)
+        ours, theirs = (rounds.values(side, self.figure.key) for side in (self.ours, self.theirs))
+        better, worse = (ours, theirs) if self.figure.more_is_better else (theirs, ours)
+        return [a / b for a, b in zip(better, worse, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Case:
     """What is run in one go of rounds."""
 
     sides: list
-    figures: tuple  # a column for each; the first is shown as the rounds go
+    figures: tuple  # a column for each
     ratios: tuple = ()
     name: str = ""  # where a table has several
 
@@ -66,31 +61,8 @@ class Table:
     name: str
     help: str
     cases: object  # called with the bench; yields Cases, one after the other
-    words: object = None  # called with the bench; returns what the reader of the figures must know
-    after: object = None  # called with the bench and a Made; adds to it
-    rounds: object = (
-        None  # called with the bench; returns how many are wanted, where it is not the same number as for all
-    )
-    weight: float = 10  # of the time, relative to other tables
-    least: float = 20  # seconds
-    needs: str = ""  # the data without which it is not made
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    what: str
-    values: list  # of each round
-    at_least: float
-
-    @property
-    def reached(self):
-        return statistics.median(self.values) >= self.at_least
-
-    def in_words(self):
-        return f"at least {self.at_least:g}: {'reached' if self.reached else 'not reached'}"
-
-    def as_json(self):
-        return {"what": self.what, "at_least": self.at_least, "reached": self.reached, **spread(self.values)}
+    words: object = lambda _: ""  # called with the bench; returns what the reader of the figures must know
+    on_gpus: bool = False  # on a CPU it is but tried, with little to train
 
 
 @dataclasses.dataclass
@@ -98,23 +70,15 @@ class Made:
     """A table with its figures."""
 
     title: str
-    text: str = ""  # markdown below the title
-    cases: list = dataclasses.field(default_factory=list)  # [(Case, Rounds)]; none: nothing was run for it
-    targets: list = dataclasses.field(default_factory=list)
-    more: dict = dataclasses.field(default_factory=dict)  # figures beside those of the sides
+    text: str  # markdown below the title
+    cases: list  # [(Case, Rounds)]
+    targets: list  # [{"what", "values" of each round, "at_least", "reached"}]
 
     def in_words(self):
         """One line."""
-        words = [
-            f"{target.what}: {statistics.median(target.values):.2f}, {target.in_words()}" for target in self.targets
-        ]
-        if self.cases:
-            words.append(
-                f"rounds: {min(rounds.done for _, rounds in self.cases)} of "
-                f"{max(rounds.wanted for _, rounds in self.cases)}"
-            )
-            words.extend(f"{side}: {' '.join(why.split())[-200:]}" for side, why in self.missing().items())
-        return "; ".join(words) or "calculated"
+        words = [f"{target['what']}: {statistics.median(target['values']):.2f}, {in_words(target)}" for target in self.targets]
+        words.append(f"rounds: {min(rounds.done for _, rounds in self.cases)} of {max(rounds.wanted for _, rounds in self.cases)}")
+        return "; ".join([*words, *(f"{side}: {' '.join(why.split())[-200:]}" for side, why in self.missing().items())])
 
     def failed(self):
         return any(rounds.failures for _, rounds in self.cases)
@@ -130,39 +94,32 @@ class Made:
     def as_json(self):
         return {
             "title": self.title,
-            "rounds": min((rounds.done for _, rounds in self.cases), default=0),
-            "rounds_wanted": max((rounds.wanted for _, rounds in self.cases), default=0),
-            "calculated": not self.cases,
-            "targets": [target.as_json() for target in self.targets],
+            "targets": self.targets,
             "missing": self.missing(),
-            "figures": {
-                **{label(case, side): ones for case, rounds in self.cases for side, ones in rounds.results.items()},
-                **self.more,
-            },
+            "figures": {label(case, side): ones for case, rounds in self.cases for side, ones in rounds.results.items()},
         }
 
 
 def measure(table, bench, share):
-    made = Made(table.help[:1].upper() + table.help[1:])
-    wanted = table.rounds(bench) if table.rounds else bench.wanted
-    for case in table.cases(bench):
-        first = case.figures[0]
-        in_words = lambda found: f"{first.text} {first.show([found[first.key]])}"  # noqa: B023, E731
-        made.cases.append((case, alternate(case.sides, share, wanted, bench.most_seconds, in_words)))
-    compared, made.targets = ratio_rows(made.cases)
-    parts = [table.words(bench) if table.words else "", rounds_in_words(made.cases)]
-    made.text = "\n\n".join(filter(None, [" ".join(filter(None, parts)), sides_table(made.cases), compared]))
-    if table.after:
-        table.after(bench, made)
-    return made
+    cases = [(case, alternate(case.sides, share, bench.pairs, bench.timeout)) for case in table.cases(bench)]
+    compared, targets = ratio_rows(cases)
+    parts = [table.words(bench), rounds_in_words(cases), *map(other_losses, *zip(*cases, strict=True))]
+    text = "\n\n".join(filter(None, [" ".join(filter(None, parts)), sides_table(cases), compared]))
+    return Made(table.help[:1].upper() + table.help[1:], text, cases, targets)
 
 
 def rounds_in_words(cases):
     """Says how many rounds each case has at least. A case that has none is among the sides that were not measured."""
     measured = [rounds for _, rounds in cases if rounds.results]
-    if measured:
-        return min(measured, key=lambda rounds: rounds.done).in_words()
-    return "No side was measured." if cases else ""
+    return min(measured, key=lambda rounds: rounds.done).in_words() if measured else "No side was measured."
+
+
+def other_losses(case, rounds):
+    """Where a side has not learnt what another one has, the ratios compare different trainings."""
+    losses = {side: statistics.median(rounds.values(side, LOSS.key)) for side in rounds.results if LOSS in case.figures}
+    if not losses or max(losses.values()) <= ALIKE * min(losses.values()):
+        return ""
+    return f"**Not the same training**: losses {', '.join(f'{label(case, side)} {loss:.3f}' for side, loss in losses.items())}."
 
 
 def label(case, side):
@@ -174,10 +131,7 @@ def sides_table(cases):
     tables = {}
     for case, rounds in cases:
         for side, results in rounds.results.items():
-            cells = [
-                figure.show(rounds.values(side, figure.key)) if figure.key in results[0] else ""
-                for figure in case.figures
-            ]
+            cells = [figure.show([one[figure.key] for one in results]) for figure in case.figures]
             tables.setdefault(case.figures, []).append([label(case, side), *cells])
     return "\n\n".join(markdown(["", *(figure.text for figure in figures)], rows) for figures, rows in tables.items())
 
@@ -192,25 +146,21 @@ def ratio_rows(cases):
                 continue
             goal = ""
             if ratio.at_least is not None:
-                targets.append(Target(label(case, ratio.what), values, ratio.at_least))
-                goal = targets[-1].in_words()
+                targets.append({"what": f"{label(case, ratio.ours)} over {ratio.theirs}", "values": values, "at_least": ratio.at_least,
+                                "reached": statistics.median(values) >= ratio.at_least})  # fmt: skip
+                goal = in_words(targets[-1])
             rows.append([label(case, ratio.ours), ratio.theirs, ratio.figure.text, show(values, 2), goal])
     return markdown(["", "beside", "in", "better by a factor of", "target"], rows) if rows else "", targets
 
 
-def spread(values):
-    return {"median": statistics.median(values), "min": min(values), "max": max(values), "values": list(values)}
+def in_words(target):
+    return f"at least {target['at_least']:g}: {'reached' if target['reached'] else 'not reached'}"
 
 
-def show(values, digits=0, scale=1.0, unit=""):
+def show(values, digits=0, scale=1.0):
     """ "2,137 (2,098 .. 2,201)": median, least and most; of one round its only value."""
     numbers = [f"{value * scale:,.{digits}f}" for value in (statistics.median(values), min(values), max(values))]
-    return f"{numbers[0]}{unit}" + (f" ({numbers[1]} .. {numbers[2]})" if len(values) > 1 else "")
-
-
-def ratios(ours, theirs):
-    """Pair by pair: both runs of a pair met the same machine."""
-    return [a / b for a, b in zip(ours, theirs, strict=True)]
+    return numbers[0] + (f" ({numbers[1]} .. {numbers[2]})" if len(values) > 1 else "")
 
 
 def markdown(header, rows):

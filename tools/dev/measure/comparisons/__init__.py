@@ -1,16 +1,5 @@
-"""The tables that compare ddprun with Python, and with itself, on any machine."""
+"""The tables that compare ddprun with Python, and with itself."""
 
-from measure.comparisons import exported, failures, inside, loader, python, ranks, recompute, same_bits, shared_optimizer, sweep
+from measure.comparisons import loader, same_bits, scaling, training, wide_resnet
 
-TABLES = [
-    *python.TABLES,
-    *exported.TABLES,
-    *loader.TABLES,
-    *inside.TABLES,
-    *same_bits.TABLES,
-    *shared_optimizer.TABLES,
-    *recompute.TABLES,
-    *failures.TABLES,
-    *ranks.TABLES,
-    *sweep.TABLES,
-]
+TABLES = [*training.TABLES, *loader.TABLES, *same_bits.TABLES, *scaling.TABLES, *wide_resnet.TABLES]

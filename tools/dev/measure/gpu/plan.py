@@ -1,4 +1,4 @@
-"""What a call does, in order: the checks of each part, the most valuable first, and the tables."""
+"""The checks, those that are worth most first."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ class Check:
     """A check. If `after` hung, it would hang too, and is skipped."""
 
     run: object  # called with a Context; returns a line of what it saw. AssertionError is a failure
-    seconds: int  # then it is killed, and has failed
+    seconds: int  # then what it has started is killed, and it has failed
     after: str = ""
     alone: bool = False  # nothing may run beside it: it fills the GPU's memory
 
@@ -24,11 +24,9 @@ class Check:
 
 
 NCCL = "nccl_losses"
-
-# Part 1 says whether training on a GPU is right. Part 2 has the tables of measurements: the first of its checks run while the
-# scripts of the peers start and compile, those that are left come after the tables.
-PARTS = {
-    1: [
+CHECKS = {
+    check.name: check
+    for check in (
         Check(models.backend_loads, 60),
         Check(machine.gpu_tests, 200),
         Check(machine.cuda_rules, 60),
@@ -54,12 +52,8 @@ PARTS = {
         Check(ranks.nccl_mistakes, 60, NCCL),
         Check(models.little_memory, 90, alone=True),
         Check(models.out_of_memory, 120, alone=True),
-    ],
-    2: [
         Check(machine.measures, 60),
         Check(models.gan_paints, 60),
         Check(models.digits_accuracy, 120),
-    ],
+    )
 }
-TABLES_PART = 2
-CHECKS = {check.name: check for checks in PARTS.values() for check in checks}

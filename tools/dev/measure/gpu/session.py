@@ -1,16 +1,32 @@
-"""One call: finds a program, then makes the checks and tables of its parts. All of it ends by the deadline."""
+"""One call: finds a program, makes the checks, then the tables. All of it ends by its deadline."""
 
 import concurrent.futures
+import dataclasses
 import pathlib
+import subprocess
+import sys
 import time
 import traceback
 
-from measure.gpu import attempt, bench, build, plan
+from measure.bench import Bench
+from measure.gpu import program
+from measure.gpu.checks.context import Context, Skip
+from measure.gpu.plan import CHECKS
+from measure.runs import Hung
 from measure.process import kill_processes_with
+from measure.rounds import Share
 
-BESIDE_PEERS_SECONDS = 80  # of checks, while the scripts of the peers start and compile
-LEAST_SECONDS = 10  # what a check is begun with
-CARRIED, BUILD = "carried_program", "build"
+LEAST_SECONDS = 10  # what a check or a table is begun with
+MARK = "GPU_CHECK"  # in the environment of all that a check starts
+RUN_SECONDS = 240  # the most that one side of a table may take: torch.compile does
+TABLES = ("scaling", "fast_paths_wide_resnet", "wide_resnet")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    word: str  # PASS, FAIL or SKIP
+    detail: str
+    hung: bool = False
 
 
 class Session:
@@ -20,73 +36,41 @@ class Session:
         self._gpus = gpus
         self._folder = pathlib.Path(folder)
         self._clock = clock
-        self._began = clock()
         self._program = None
         self._hung = set()  # names of checks
 
     def run(self):
-        self._program = self.find_program(self._began + 60 * self.options.minutes)
-        if self._program is None:
+        try:
+            self._program = program.find(self.options, self._folder)
+        except (program.Unusable, subprocess.SubprocessError, OSError) as error:
+            self.results.add("program", "FAIL", str(error), 0)
             return
-        for number, part in enumerate(self.options.part):
-            end = self._began + 60 * self.options.minutes * (number + 1)
-            self.run_part(part, end)
+        if 1 in self.options.part:
+            self.check([CHECKS[name] for name in CHECKS if name in self.options.only], self._clock() + 60 * self.options.minutes)
+        if 2 in self.options.part:
+            self.measure([name for name in TABLES if name in self.options.table], self._clock() + 60 * self.options.minutes)
 
-    def find_program(self, deadline):
-        if self.options.program:
-            return build.Program(pathlib.Path(self.options.program).resolve())
-        if self.options.packed and not self.options.rebuild:
-            found = self.timed(CARRIED, lambda: build.carried(self.options), "SKIP", "{}; it is built here")
-            if found:
-                return found
-        return self.timed(BUILD, lambda: build.prepare(self.options, deadline), "FAIL", "{}")
-
-    def timed(self, name, find, word, text):
-        """Returns the program, or None if it cannot be had; then `word` says why."""
-        began = self._clock()
-        logs = [pathlib.Path(self.options.build) / "configure.log", pathlib.Path(self.options.build) / "build.log"]
-        try:
-            found = find()
-        except Exception as error:
-            self.results.add(name, word, text.format(error), self._clock() - began, logs)
-            return None
-        self.results.add(name, "PASS", str(found.ddprun), self._clock() - began)
-        return found
-
-    def run_part(self, part, end):
-        waiting = [check for check in plan.PARTS[part] if check.name in self.options.only]
-        tables = self.options.table if part == plan.TABLES_PART else []
-        try:
-            if tables:  # the peers start and compile beside the checks
-                self.guarded("peers", self.start_bench)
-                waiting = self.check(waiting, min(end, self._clock() + BESIDE_PEERS_SECONDS))
-                self.measure(tables, end)
-            for check in self.check(waiting, end):
-                self.results.add(check.name, "SKIP", "the time for it is used up; --minutes allows more", 0)
-        finally:
-            if self.results.bench:
-                self.results.bench.stop_peers()
+    # --- checks ------------------------------------------------------------------------------------------------------
 
     def check(self, checks, end):
-        """Makes them, `--at-once` at a time. Returns those for which there was no time."""
-        left_out, running = [], {}
+        """Makes them, `--at-once` at a time."""
+        running = {}
         with concurrent.futures.ThreadPoolExecutor(self.options.at_once) as pool:
             try:
                 for check in checks:
                     self.make_room(check, running)
                     left = end - self._clock()
                     if left < LEAST_SECONDS:
-                        left_out.append(check)
+                        self.results.add(check.name, "SKIP", "the time for it is used up; --minutes allows more", 0)
                     elif check.after in self._hung:
                         self.results.add(check.name, "SKIP", f"{check.after} hung: this would, too", 0)
                     else:
-                        running[pool.submit(self.attempt_one, check, min(self.limit_of(check), left))] = check
+                        running[pool.submit(self.attempt, check, min(self.limit_of(check), left))] = check
                 self.collect(running, 0)
             except BaseException:
                 for check in running.values():
-                    kill_processes_with(attempt.MARK, self._folder / check.name)
+                    kill_processes_with(MARK, self._folder / check.name)
                 raise
-        return left_out
 
     def make_room(self, check, running):
         """Waits for what this check must not run beside."""
@@ -105,66 +89,55 @@ class Session:
         """Several at once are slower."""
         return check.seconds * (1 if self.options.at_once == 1 or check.alone else 2)
 
-    def attempt_one(self, check, seconds):
-        began = self._clock()
-        outcome = attempt.attempt(check.name, self._folder / check.name, self.settings(), seconds)
+    def attempt(self, check, seconds):
+        """Returns its outcome, and the seconds that it was given and took. Whatever it does hides no other check, and what
+        it has started is ended. Its waits end by themselves: those for a run by the Context's deadline."""
+        folder, began = self._folder / check.name, self._clock()
+        folder.mkdir()
+        environment = {**self._program.environment, MARK: str(folder)}
+        try:
+            outcome = outcome_of(check.run, Context(folder, self._program.ddprun, self._program.gpu_test, environment, self._gpus,
+                                                    self.options.rehearse, program.python_of(self.options), seconds))  # fmt: skip
+        finally:
+            kill_processes_with(MARK, folder)
         return outcome, seconds, self._clock() - began
 
     def add_one(self, check, outcome, seconds, took):
         if outcome.hung and seconds < self.limit_of(check):
-            outcome = attempt.Outcome("SKIP", f"the time was used up after {seconds:.0f} s; --minutes allows more")
+            outcome = Outcome("SKIP", f"the time was used up after {seconds:.0f} s; --minutes allows more")
         elif outcome.hung:
             self._hung.add(check.name)
-        self.results.add(check.name, outcome.word, outcome.detail, took, [self._folder / check.name])
+        self.results.add(check.name, outcome.word, outcome.detail, took, self._folder / check.name)
 
-    def settings(self):
-        """Returns what a measure.gpu.checks.context.Context is made from."""
-        return {"program": str(self._program.ddprun), "gpu_test": str(self._program.gpu_test), "gpus": self._gpus,
-                "environment": self._program.environment, "rehearse": self.options.rehearse,
-                "python": self.options.python or build.own_python()}  # fmt: skip
+    # --- tables ------------------------------------------------------------------------------------------------------
 
-    def guarded(self, name, action):
-        """Runs a step of the tables. Its failures must not cost the checks."""
-        began = self._clock()
-        try:
-            word, detail = "PASS", action()
-        except Exception as error:
-            traceback.print_exc()
-            word, detail = "FAIL", f"{type(error).__name__}: {error}"
-        self.results.add(name, word, detail, self._clock() - began, [self._folder / "bench"])
-
-    def start_bench(self):
-        device = "cuda" if self._gpus else "cpu"
-        made = bench.make(self._program, device, self._folder / "bench", self.options)
-        self.results.bench = made
-        made.start_peers()
-        return f"{len(made.standing)} scripts start with {made.python}"
-
-    def measure(self, tables, end):
-        made = self.results.bench
-        if made is None:
-            return
-        self.guarded("peaks", lambda: self.find_peaks(end))
-        if made.peaks:
-            for name, outcome, detail, seconds, table in bench.measure(made, tables, end):
-                self.results.add(f"table {name}", outcome, detail, seconds, [self._folder / "bench"], table)
-
-    def find_peaks(self, end):
-        made = self.results.bench
-        made.wait_for_peers(max(1, min(bench.READY_SECONDS, (end - self._clock()) / 2)))
-        made.find_peaks()
-        peaks = made.peaks
-        return (f"{peaks['operations_per_second'] / 1e12:.3g} TFLOP/s in bf16, {peaks['bytes_per_second'] / 1e12:.3g} TB/s, measured when "
-                "all peers had started and compiled")  # fmt: skip
+    def measure(self, names, end):
+        """Each table gets an equal share of what is left, so that a slow one takes nothing from later ones."""
+        bench = Bench(self._program.ddprun, self._folder, "cuda" if self._gpus else "cpu", program.python_of(self.options),
+                      self._program.environment, self.options.rehearse, self.options.pairs, RUN_SECONDS)  # fmt: skip
+        for number, name in enumerate(names):
+            began = self._clock()
+            left = end - began
+            if left < LEAST_SECONDS:
+                self.results.add(name, "SKIP", "the time for it is used up; --minutes allows more", 0)
+                continue
+            made = None
+            try:
+                made = bench.measure(name, Share(left / (len(names) - number), left))
+                word, detail = "FAIL" if made.failed() else "PASS", made.in_words()
+            except Exception as error:  # whatever it is, it must not cost the other tables
+                traceback.print_exc(file=sys.stderr)
+                word, detail = "FAIL", f"{type(error).__name__}: {error}"
+            self.results.add(name, word, detail, self._clock() - began, table=made)
 
 
-def list_all(options, gpus):
-    print(f"GPUs: {', '.join(gpus) or 'none'}")
-    for part in options.part:
-        print(f"part {part}:")
-        for check in plan.PARTS[part]:
-            if check.name in options.only:
-                print(f"  {check.name}: {check.help}")
-        for table in bench.TABLES if part == plan.TABLES_PART else []:
-            if table.name in options.table:
-                print(f"  table {table.name}: {table.help}")
+def outcome_of(check, context):
+    try:
+        return Outcome("PASS", check(context))
+    except Skip as reason:
+        return Outcome("SKIP", str(reason))
+    except Exception as error:  # whatever it is
+        traceback.print_exc(file=sys.stderr)
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return Outcome("FAIL", f"{kind}{error}", isinstance(error, Hung))
+

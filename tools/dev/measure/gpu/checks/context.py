@@ -6,7 +6,7 @@ import os
 import pathlib
 import time
 
-from measure.gpu.runs import Ddprun, Run
+from measure.runs import Ddprun, Run
 
 SAME = ["trainer.deterministic=true", "trainer.log_every=1", "~early_stopping"]
 SMALL = ["dataset.train_size=6400", "dataset.val_size=200", "dataset.test_size=200"]

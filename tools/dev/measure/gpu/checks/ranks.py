@@ -10,7 +10,7 @@ import signal
 import time
 
 from measure.gpu.checks.context import EXACT_FP32, SAME, SMALL, TOLERANCE, Skip, compare, same
-from measure.gpu.runs import Run, free_port, wait_for
+from measure.runs import Run, free_port, wait_for
 from measure.process import processes_with
 
 STEPS = 30
@@ -53,8 +53,8 @@ class Together:
             self.context.ddprun.finish(process, name)
         return self.run
 
-    def wait_for(self, what, met, seconds=60):
-        wait_for(what, met, self.processes.values(), seconds)
+    def wait_for(self, what, met):
+        wait_for(what, met, self.processes.values(), self.context.deadline)
 
     def tell_to_end(self):
         for process in self.processes.values():
@@ -139,7 +139,7 @@ def nccl_kill(context):
     require_ranks(context)
     together = Together(context, "killed", [*MLP, "trainer.max_steps=100000", "trainer.max_epochs=100000"],
                         {"DDPRUN_FAULT": "kill:computing:20:1"})  # fmt: skip
-    wait_for("step 10", lambda: max(together.run.losses(), default=0) >= 10, [])
+    wait_for("step 10", lambda: max(together.run.losses(), default=0) >= 10, [], context.deadline)
     began = time.monotonic()
     statuses = together.statuses()
     seconds = time.monotonic() - began
@@ -147,7 +147,7 @@ def nccl_kill(context):
     assert seconds < END_SECONDS, f"the launchers ended {seconds:.1f} s later"
     assert "SIGKILL" in together.outputs(), f"the launchers do not say that it was killed: {together.outputs()}"
     left = processes_with(MARK, together.run.folder)
-    assert not left, f"workers are left: {list(left)}"
+    assert not left, f"workers are left: {left}"
     return f"all ended {seconds:.1f} s later with {statuses}"
 
 

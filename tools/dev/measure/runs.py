@@ -39,7 +39,7 @@ class Run:
 
 
 class Ddprun:
-    """The program, with the settings that all checks share."""
+    """The program, with the settings that all runs share."""
 
     def __init__(self, program, folder, device, environment=None, deadline=float("inf")):
         self.program = str(program)
@@ -52,7 +52,7 @@ class Ddprun:
         settings = ["launch.workers=1", f"launch.device={self.device}", f"run.dir={run.folder}"]
         if self.device == "cpu":
             settings.append("launch.threads=1")
-        # Later ones win, so a check may set another device or more workers.
+        # Later ones win, so whoever starts it may set another device or more workers.
         return [self.program, f"experiments/{experiment}.yaml", *settings, *overrides]
 
     def spawn(self, name, command, environment=None):
@@ -92,19 +92,21 @@ class Ddprun:
             process.kill()
             process.wait()
             raise Hung(f"{name}: ddprun did not end within {timeout:.0f} s: {self.output(name)[-300:]}") from None
+        except BaseException:  # we are told to end
+            process.terminate()
+            raise
 
     def output(self, name):
         return (self.folder / f"{name}.txt").read_text(errors="replace")
 
 
-def wait_for(what, met, processes, seconds=60):
-    """Waits until met() is true; raises AssertionError if a process ends before, or time is up."""
-    deadline = time.monotonic() + seconds
+def wait_for(what, met, processes, deadline):
+    """Waits until met() is true; raises AssertionError if a process ends before, or the deadline is over."""
     while not met():
         for process in processes:
             assert process.poll() is None, f"ddprun ended with {process.returncode} before {what}"
         if time.monotonic() > deadline:
-            raise Hung(f"{what} did not come within {seconds} s")
+            raise Hung(f"{what} did not come in time")
         time.sleep(0.01)
 
 

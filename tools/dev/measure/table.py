@@ -25,7 +25,6 @@ SPEED = Figure("images_per_second", "images/s")
 MEMORY = Figure("peak_rss_bytes", "resident memory per worker, MB", scale=1e-6, more_is_better=False)
 FIRST_STEP = Figure("first_step_seconds", "command to first step, s", 2, more_is_better=False)
 LOSS = Figure("loss", "training loss", 3)  # the mean of what was read after the warm-up
-ALIKE = 1.5  # times the smallest loss: other weights, other orders of the images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +53,7 @@ class Case:
     figures: tuple  # a column for each
     ratios: tuple = ()
     name: str = ""  # where a table has several
+    alike: float = 2  # times the smallest loss: more is another training. Weights, orders and read batches differ
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +117,7 @@ def rounds_in_words(cases):
 def other_losses(case, rounds):
     """Where a side has not learnt what another one has, the ratios compare different trainings."""
     losses = {side: statistics.median(rounds.values(side, LOSS.key)) for side in rounds.results if LOSS in case.figures}
-    if not losses or max(losses.values()) <= ALIKE * min(losses.values()):
+    if not losses or max(losses.values()) <= case.alike * min(losses.values()):
         return ""
     return f"**Not the same training**: losses {', '.join(f'{label(case, side)} {loss:.3f}' for side, loss in losses.items())}."
 

@@ -67,7 +67,7 @@ def cases(bench):
         Ratio("ddprun bf16", "expert bf16", at_least=1.3),
         Ratio("ddprun bf16", "expert bf16, eager"),
     )
-    yield Case(sides, (SPEED, LOSS), ratios)
+    yield Case(sides, (SPEED, LOSS), ratios, alike=1.25)
 
 
 def trained(bench):

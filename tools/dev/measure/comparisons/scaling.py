@@ -13,7 +13,7 @@ WAIT = Figure("wait_ms", "waiting for the others, ms of a step", 2, more_is_bett
 
 
 def cases(bench):
-    for model in ["wide_resnet"] if bench.device == "cuda" else bench.model:
+    for model in ["wide_resnet"] if for_gpus(bench) else bench.model:
         sides = [workers_side(bench, model, count) for count in WORKERS[bench.device]]
         yield Case(sides, (SPEED, WAIT), tuple(Ratio(side.name, sides[0].name) for side in sides[1:]), model)
 
@@ -36,12 +36,18 @@ def workers_side(bench, model, count):
     return Side(side.name, run)
 
 
+def for_gpus(bench):
+    return bench.device == "cuda" or bench.rehearse
+
+
 def in_words(bench):
-    if bench.device == "cuda":
-        return wide_resnet.trained(bench)
-    return (
+    mnist = (
         f"MNIST, global batch {bench.global_batch}, {bench.steps} steps; the threads of all workers together are the cores, where "
-        "there are so many. Waiting: for gradients that backward does not cover, and for slower workers."
+        "there are so many."
+    )
+    return (
+        f"{wide_resnet.trained(bench) if for_gpus(bench) else mnist} Waiting: for gradients that backward does not cover, and for "
+        "slower workers; of steps that are replayed as CUDA graphs it is not known."
     )
 
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/chosen_checkpoint.h"
 
-#include "agent/run_end.h"
 #include "base/files_below.h"
 #include "base/log.h"
 #include "base/nearest_path.h"
@@ -100,6 +99,13 @@ void require_its_torch(const CheckpointInfo& checkpoint) {
                   checkpoint.torch + ", or start a new run from its weights with pretrained.file=" + path);
 }
 
+// Returns what the logger jsonl wrote at the run's start; 0 if that is not known.
+int64_t recorded_steps_per_epoch(const fs::path& run) {
+  const auto start = read_json_file(run / "run.json");
+  const auto steps = start.is_object() ? start.value("steps_per_epoch", nlohmann::json()) : nullptr;
+  return steps.is_number_integer() ? steps.get<int64_t>() : 0;
+}
+
 }  // namespace
 
 fs::path existing_run(const fs::path& folder) {
@@ -136,8 +142,7 @@ CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
 }
 
 Standing standing_of(const fs::path& run, const CheckpointInfo& checkpoint) {
-  const auto start = read_run_start(run);
-  const auto steps = start ? start->steps_per_epoch : 0;
+  const auto steps = recorded_steps_per_epoch(run);
   const bool whole = steps > 0 && checkpoint.step % steps == 0;
   Standing standing{
       .place = whole ? "epoch " + std::to_string(checkpoint.step / steps) : "step " + std::to_string(checkpoint.step),

@@ -7,7 +7,6 @@
 #include "metrics/run_summary.h"
 #include "report/report.h"
 #include "runs/lr_suggestion.h"
-#include "runs/run_state.h"
 
 #include <ddprun/error.h>
 
@@ -79,39 +78,6 @@ int tell_suggested_lr(const std::filesystem::path& run_dir) {
   if (!found.remark.empty()) std::cout << "Note: " << found.remark << "\n";
   std::cout.flush();
   return kExitDone;
-}
-
-std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir) try {
-  const auto json = read_json_file(run_dir / "run.json");
-  if (!json.is_object()) return std::nullopt;
-  RunStart start{.time = json.at("time"),
-                 .name = json.at("name"),
-                 .run_dir = run_dir,
-                 .attempt = json.at("attempt"),
-                 .resumed_step = json.at("resumed_step"),
-                 .world_size = json.at("world_size"),
-                 .nodes = json.at("nodes"),
-                 .global_batch = json.at("global_batch"),
-                 .steps_per_epoch = json.at("steps_per_epoch"),
-                 .max_epochs = json.at("max_epochs"),
-                 .max_steps = json.at("max_steps"),
-                 .parameters = json.at("parameters"),
-                 .model = json.at("model"),
-                 .dataset = json.at("dataset"),
-                 .optimizer = json.at("optimizer"),
-                 .device = json.at("device"),
-                 .backend = json.at("backend"),
-                 .train_samples = json.at("train_samples"),
-                 .val_samples = json.at("val_samples"),
-                 .test_samples = json.at("test_samples"),
-                 .sample_shape = json.at("sample_shape"),
-                 .classes = json.at("classes")};
-  for (const auto& rank : json.at("ranks")) start.ranks.push_back({rank.at("host"), rank.at("device")});
-  for (const auto& layer : json.at("layers"))
-    start.layers.push_back({layer.at("name"), layer.at("kind"), layer.at("shape"), layer.at("parameters")});
-  return start;
-} catch (const nlohmann::json::exception&) {
-  return std::nullopt;
 }
 
 }  // namespace ddprun

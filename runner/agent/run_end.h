@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Finishes a run that has ended, for the agent or for `ddprun watch`.
+// Finishes a run that has ended.
 #pragma once
 
 #include "agent/sidecars.h"
 
-#include <ddprun/logger.h>
-
 #include <filesystem>
-#include <optional>
-#include <string>
 
 namespace ddprun {
 
@@ -27,9 +23,6 @@ int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code);
 
 // Prints the learning rate that a range test suggests, or why it suggests none. Returns the program's exit code.
 int tell_suggested_lr(const std::filesystem::path& run_dir);
-
-// Reads the run's start from run.json, as the logger jsonl wrote it; nothing if the file is missing or incomplete.
-std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir);
 
 // Waits for what sends the run elsewhere, up to a minute, or some seconds if the user or a scheduler has asked for the
 // end. What is unsent then is reported and recorded in summary.json, with the command that sends it later.

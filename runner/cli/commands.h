@@ -31,7 +31,6 @@ int predict(const Arguments& arguments);
 int export_run(const Arguments& arguments);
 int verify(const Arguments& arguments);
 int report(const Arguments& arguments);
-int watch(const Arguments& arguments);
 int show_check(const Arguments& arguments);
 int show_data(const Arguments& arguments);
 int init(const Arguments& arguments);

@@ -30,7 +30,6 @@ constexpr auto kFunctions = std::to_array<CommandFunction>({{"run", run},
                                                             {"export", export_run},
                                                             {"verify", verify},
                                                             {"report", report},
-                                                            {"watch", watch},
                                                             {"keys", list_keys},
                                                             {"plugins", plugins},
                                                             {"schema", show_schema}});

@@ -118,7 +118,6 @@ constexpr Example kExamples[] = {
     {"report", "outputs/a outputs/b --out both.html", "compare two runs"},
     {"list", "", "list the runs in outputs/ and their status"},
     {"list", "--best outputs/mnist", "list the best first"},
-    {"watch", "outputs/mnist/latest", "show what the run's terminal shows"},
     {"experiments", "", "list their names and what they train"},
     {"keys", "trainer", "list the keys of a section"},
     {"keys", "batch", "list keys whose name or help contains the word"},

@@ -180,12 +180,6 @@ void add_list(CLI::App& list, Arguments& arguments) {
   add_json(list, arguments);
 }
 
-void add_watch(CLI::App& watch, Arguments& arguments) {
-  add_run_folder(watch, arguments);
-  watch.add_option("--logger", arguments.logger, "the logger plugin that shows it; console by default")
-      ->type_name("NAME");
-}
-
 void add_keys(CLI::App& keys, Arguments& arguments) {
   keys.add_option("word", arguments.target, "a section (trainer), a part of a key (batch), or words of its help");
 }
@@ -260,7 +254,6 @@ constexpr auto kCommands = std::to_array<Command>({
     {"diff", "compare two runs and find the step and operator where they part", add_diff},
     {"report", "write a report on one run, or several compared, as one HTML file", add_report},
     {"list", "list the runs below a folder, newest first", add_list},
-    {"watch", "follow a running run until it ends", add_watch},
     {"experiments", "list the experiments that come with ddprun", add_nothing},
     {"keys", "list every key of an experiment file with its default", add_keys},
     {"plugins", "list the plugins found, or show or check one", add_plugins},

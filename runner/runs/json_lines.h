@@ -53,11 +53,10 @@ class LineReader {
   // Throws UserError if the file cannot be read, or for a line that is longer than all that can be skipped.
   bool next();
   std::string_view line() const { return line_; }
-  uint64_t offset() const { return offset_; }    // of its first byte
-  uint64_t end() const { return next_offset_; }  // of the line after it
-  int64_t number() const { return number_; }     // counted from 1
-  bool ended() const { return ended_; }          // by a newline: the last line may be half written
-  bool too_long() const { return too_long_; }    // the line is then empty
+  uint64_t offset() const { return offset_; }  // of its first byte
+  int64_t number() const { return number_; }   // counted from 1
+  bool ended() const { return ended_; }        // by a newline: the last line may be half written
+  bool too_long() const { return too_long_; }  // the line is then empty
 
  private:
   bool fill();

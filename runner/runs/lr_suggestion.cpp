@@ -127,15 +127,8 @@ LrSuggestion suggest_lr(const std::vector<LossAtLr>& points) {
   return curve;
 }
 
-bool is_range_test(const Value& config) { return value_at(config, {"schedule", "name"}, "") == "range_test"; }
-
-bool is_range_test(const std::filesystem::path& run_dir) {
-  std::vector<std::string> unheard;
-  return is_range_test(read_config(run_dir / "config.yaml", unheard).value_or(Value()));
-}
-
 std::optional<LrSuggestion> suggest_lr(const Value& config, const Curves& curves) {
-  if (!is_range_test(config)) return std::nullopt;
+  if (value_at(config, {"schedule", "name"}, "") != "range_test") return std::nullopt;
   const auto curve = [&](const char* name) {
     const auto found =
         std::ranges::find_if(curves.curves, [&](const Curve& one) { return one.split == "train" && one.name == name; });

@@ -36,10 +36,6 @@ struct LrSuggestion {
 // come after the lowest loss. There is no suggestion if the loss falls by no more than its own noise.
 LrSuggestion suggest_lr(const std::vector<LossAtLr>& points);
 
-// Returns whether the run's experiment is a range test.
-bool is_range_test(const Value& config);
-bool is_range_test(const std::filesystem::path& run_dir);
-
 // Returns what the rows of a run suggest; nothing if its experiment's schedule is not range_test.
 std::optional<LrSuggestion> suggest_lr(const Value& config, const Curves& curves);
 std::optional<LrSuggestion> suggest_lr(const std::filesystem::path& run_dir);

@@ -32,7 +32,6 @@ class Words(CommandTest):
         self.assertEqual(self.complete("predict", "r", "--split", "t"), ["train", "test"])
         self.assertEqual(self.complete("predict", "r", "--input", "h"), ["home/"])
         self.assertEqual(self.complete("schema", "--group", "lo"), ["logger"])
-        self.assertEqual(self.complete("watch", "r", "--logger", "tens"), ["tensorboard"])
         self.assertEqual(self.complete("keys", "early"), ["early_stopping"])
         self.assertEqual(self.complete("docs", "tr"), ["training"])
         self.assertEqual(self.complete(DIGITS, "--nnodes", ""), [])

@@ -43,7 +43,6 @@ KINDS = {
 COMMANDS = {
     "list": lambda run: (DDPRUN, "list", run.parent),
     "report": lambda run: (DDPRUN, "report", run),
-    "watch": lambda run: (DDPRUN, "watch", run),
     "verify": lambda run: (DDPRUN, "verify", run),
     "resume": lambda run: (DDPRUN, "resume", run, "launch.hang_seconds=30"),
     "export": lambda run: (DDPRUN, "export", run, "--out", run.parent / "out.safetensors"),
@@ -98,7 +97,7 @@ class ForeignRun(CommandTest):
         own = self.folder / "own.yaml"
         own.write_text(f"defaults: [experiments/digits]\nmodel: {{plugin: marking}}\nplugin_path: [{plugins}]\n")
         env = {"LOADING_MARK": str(mark)}
-        for words in (["list", "."], ["report", made], ["watch", made], ["verify", made], ["export", made, "--out", "a.safetensors"],
+        for words in (["list", "."], ["report", made], ["verify", made], ["export", made, "--out", "a.safetensors"],
                       ["export", made, "--out", "a.pt"]):
             with self.subTest(words=words):
                 running = self.start(*words, env=env)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a run tells of itself beside its metrics: to another terminal, in events, in a trace."""
+"""What a run tells of itself beside its metrics: in events, in a trace."""
 
 import collections
 import json
@@ -9,7 +9,6 @@ import unittest
 from command import SMALL, CommandTest
 
 WORDS = [*SMALL, "model=mlp"]
-SUMMARY = "Training Summary"
 
 
 def events(run):
@@ -18,48 +17,6 @@ def events(run):
 
 def kinds(run):
     return [event["kind"] for event in events(run)]
-
-
-class Watch(CommandTest):
-    def test_shows_what_the_runs_own_console_showed(self):
-        run = self.ddprun(*WORDS, "launch.workers=2", "run.dir=run")
-        watched = self.ddprun("watch", "run")
-        own, seen = run.out().splitlines(), watched.out().splitlines()
-        self.assertEqual(seen[seen.index(SUMMARY):], own[own.index(SUMMARY):])
-        self.assertEqual(seen[:2], own[:2])  # the run's model and data
-        self.assertEqual([line for line in seen if "1/2" in line][0].split()[:6],
-                         [line for line in own if "1/2" in line][0].split()[:6])
-
-    def watch_from_the_middle(self):
-        run = self.start_held(12, *WORDS, "run.dir=run")
-        watching = self.start("watch", "run")
-        self.wait_until(lambda: "1/2" in watching.out(), "what there is so far", watching)
-        return run, watching
-
-    def test_follows_a_run_to_its_end(self):
-        run, watching = self.watch_from_the_middle()
-        self.assertNotIn("2/2", watching.out())
-        run.gate.open()
-        self.assertEqual((run.wait(), watching.wait()), (0, 0))
-        self.assertIn("2/2", watching.out())
-        self.assertIn("completed", watching.out())
-
-    def test_tells_that_a_run_was_killed(self):
-        run, watching = self.watch_from_the_middle()
-        self.wait_until((self.folder / "run/checkpoints/last").exists, "the first epoch's checkpoint", run)
-        run.send(signal.SIGKILL)
-        run.wait()
-        self.assertEqual(watching.wait(), 1)
-        self.assertIn("interrupted: no process is running it", watching.out())
-        self.assertRegex(watching.out(), r"(?m)^  steps +1\d \(1[.\d]* epochs, [67]\d\d samples\)$")
-        self.assertRegex(watching.out(), r"(?m)^  best +epoch 1: val/accuracy [\d.]+ %  val/loss ")
-        self.assertIn("resume with: ddprun resume", watching.err())
-        self.assert_nothing_left()
-
-    def test_needs_what_the_logger_jsonl_writes(self):
-        self.ddprun(*WORDS, "loggers=[console]", "run.dir=run")
-        self.assertIn("they come from the logger jsonl", self.ddprun("watch", "run", code=2).err())
-        self.assertIn("nothing: No such file", self.ddprun("watch", "nothing", code=2).err())
 
 
 class Events(CommandTest):

@@ -89,9 +89,6 @@ class OnDemand(CommandTest):
                 built = set().union(*self.clone.calls())
                 self.assertLessEqual(named("models/convnet"), built)
                 self.assertLessEqual(built, named(*OF_DIGITS))
-        self.clone.put()
-        self.ddprun("watch", "run", "--logger=csv")
-        self.assert_built("loggers/csv")
 
     def test_what_lists_plugins_builds_all_and_each_is_called_as_its_file(self):
         for words in (["plugins"], ["schema", "--out", "s.json"], ["complete"]):

@@ -157,7 +157,7 @@ class Folders(SeparateDisks):
         listed = self.at_node(1, "list", self.place)
         self.assertEqual(listed.wait(), 0, listed.text())
         self.assertIn(where, listed.out())
-        for command in ("resume", "report", "verify", "evaluate", "watch"):
+        for command in ("resume", "report", "verify", "evaluate"):
             asked = self.at_node(1, command, self.run_dir)
             self.assertEqual(asked.wait(), 2, asked.text())
             self.assertIn(where, asked.err(), command)

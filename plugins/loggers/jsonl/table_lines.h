@@ -18,7 +18,7 @@ Json rows_of(const PredictionTable& table, bool images);  // with the path of ea
 Json histograms_of(const HistogramTable& table);
 Json rows_of(const RankTable& table);
 
-// Returns run.json: the run at its start, for those who watch it.
+// Returns run.json: the run at its start.
 Json object_of(const RunStart& run);
 
 }  // namespace ddprun::jsonl

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/json_schema.h"
 #include "command_line/commands.h"
-#include "command_line/documentation.h"
+#include "command_line/plain_commands.h"
 #include "command_line/shipped_schema.h"
 #include "config/compose.h"
 #include "config/config_files.h"
@@ -168,7 +168,7 @@ int complete(const Words& words) {
   const auto whole = experiment_schema(sources);
   for (const auto& [key, schema] : whole.at("properties").items()) print_root_key(key, schema, has_files(key));
   print_files(sources.group_files);
-  for (const auto& page : read_pages(documentation_folder())) print("pages", page.name, page.sections.front().title);
+  for (const auto& page : documentation_pages()) print("pages", page);
   if (words == Words{"--with-schema"}) write_shipped_schema(schema_text(whole));
   return kExitDone;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -20,6 +21,7 @@ int list(const Arguments& arguments);
 int list_experiments(const Arguments& arguments);
 int env(const Arguments& arguments);
 int show_docs(const Arguments& arguments);
+std::vector<std::string> documentation_pages();  // their names
 
 int tell_schema(const Arguments& arguments, const std::string& schema);  // `schema`, once that is known
 

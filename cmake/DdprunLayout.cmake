@@ -7,7 +7,7 @@
 #   lib/ddprun/backends/cuda.so
 #   lib/ddprun/libtorch      once installed: a link to the site-packages that have LibTorch, or such a folder
 #   share/ddprun/configs/
-#   share/{bash-completion,zsh,fish}/...  completions
+#   share/{bash-completion,fish}/...  completions
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -46,7 +46,7 @@ COMMANDS = {
     "verify": lambda run: (DDPRUN, "verify", run),
     "resume": lambda run: (DDPRUN, "resume", run, "launch.hang_seconds=30"),
     "export": lambda run: (DDPRUN, "export", run, "--out", run.parent / "out.safetensors"),
-    "complete": lambda run: ("bash", COMPLETION, "resume", run, "model."),
+    "complete": lambda run: ("bash", COMPLETION, f"ddprun resume {run} model."),
     "python": lambda run: (sys.executable, "-B", "-c", LOOK, SITE, run),
 }
 
@@ -103,8 +103,8 @@ class ForeignRun(CommandTest):
                 running = self.start(*words, env=env)
                 self.assertEqual(running.wait(), 0, running.text())
                 self.assertFalse(mark.exists())
-        for words in (["resume", "made", "model.h"], ["check", own, "model=m"]):
-            running = self.start_program("bash", COMPLETION, *words, env=env | {"DDPRUN_PLUGIN_PATH": str(plugins)})
+        for line in ("ddprun resume made model.h", f"ddprun check {own} model=m"):
+            running = self.start_program("bash", COMPLETION, line, env=env | {"DDPRUN_PLUGIN_PATH": str(plugins)})
             self.assertEqual(running.wait(), 0, running.text())
             self.assertRegex(running.out(), r"model.hidden=|model=mlp")
             self.assertFalse(mark.exists())

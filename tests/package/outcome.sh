@@ -21,7 +21,7 @@ expect_pages() {
 
 expect_completions() {
   local file
-  for file in bash-completion/completions/ddprun zsh/site-functions/_ddprun fish/vendor_completions.d/ddprun.fish; do
+  for file in bash-completion/completions/ddprun fish/vendor_completions.d/ddprun.fish; do
     [[ -e $1/share/$file ]] || fail "share/$file is not installed"
   done
 }

@@ -78,7 +78,7 @@ if output=$(build_consumer -DDDPRUN_TORCH_DIR="$scratch/nowhere" 2>&1); then fai
 
 if [[ -e $build/bin/ddprun ]]; then
   expect_files bin/ddprun lib/ddprun/program.so share/ddprun/schema.{json,of}
-  [[ $(bash "$prefix/share/bash-completion/completions/ddprun" experiments/digits.yaml optimizer.l) == "optimizer.lr="* ]] || fail "it does not complete"
+  [[ $(bash "$prefix/share/bash-completion/completions/ddprun" "ddprun experiments/digits.yaml optimizer.l") == "optimizer.lr="* ]] || fail "it does not complete"
   expect_resolved "$prefix/bin/ddprun"
   cd /
   version=$(env -i "$prefix/bin/ddprun" --version) || fail "ddprun --version"

@@ -116,7 +116,7 @@ class Wheel(unittest.TestCase):
             self.assertEqual(pathlib.Path(openmp).resolve().parent, (TORCH / "lib").resolve())
         self.assertTrue((commands / "../share/man/man1/ddprun-sweep.1.gz").exists())
         completion = commands / "../share/bash-completion/completions/ddprun"
-        self.assertTrue(run("bash", completion, "experiments/digits.yaml", "optimizer.l", folder=WORK).startswith("optimizer.lr="))
+        self.assertTrue(run("bash", completion, "ddprun experiments/digits.yaml optimizer.l", folder=WORK).startswith("optimizer.lr="))
         for tool in ("convert-weights", "export-model", "follow", "sweep"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=WORK))
         self.assertIn("usage: ddprun-follow", run("/usr/bin/python3", commands / "ddprun-follow", "--help", folder=WORK))

@@ -130,7 +130,7 @@ class Shells(CommandTest):
         (self.folder / "my photo.jpg").write_text("")
         (self.folder / "pictures").mkdir()
         for keys, expected in (("ddprun experiments/digits.yaml optimizer.l", r"optimizer\.lr="),
-                               ("ddprun experiments/digits.yaml model=mobi", r"model=mobilenet_v3 "),
+                               ("ddprun experiments/digits.yaml model=wide", r"model=wide_resnet "),
                                ("ddprun experiments/dig", r"digits\.yaml "),
                                (f"{DDPRUN} resu", r"resume "),
                                ("ddprun predict r --input my", r"my\\ photo\.jpg"),

@@ -26,7 +26,7 @@ WAYS = [
     (["check", "--no-data", DIGITS, "+loggers=tensorboard"], {"loggers/tensorboard"}),
     (["check", "--no-data", "own.yaml"], {"models/lenet", "optimizers/adam"}),
     (["data", DIGITS, "dataset=friedman", "--out", "d.html"], {"datasets/friedman"}),
-    (["submit", "--slurm", "--dry-run", DIGITS, "model=vit"], {"models/vit"}),
+    (["submit", "--slurm", "--dry-run", DIGITS, "model=unet"], {"models/unet"}),
     (["plugins", "show", "unet"], {"models/unet"}),
     (["plugins", "show", "exported", "--kind", "objective"], {"objectives/exported"}),
     (["plugins", "check", "muon"], {"optimizers/muon"}),
@@ -107,7 +107,7 @@ class OnDemand(CommandTest):
         subprocess.run([ninja, "-C", PREFIX, "-t", "query", *listed], stdout=subprocess.DEVNULL, check=True)
 
     def test_names_of_what_is_not_built_are_known(self):
-        self.assertIn("there is no model plugin mobilenet; did you mean mobilenet_v3?", self.assert_refused(DIGITS, "model=mobilenet"))
+        self.assertIn("there is no model plugin resnet18; did you mean resnet?", self.assert_refused(DIGITS, "model=resnet18"))
         self.assertIn("muon is an optimizer plugin, but a model is needed here", self.assert_refused(DIGITS, "model=muon"))
         self.assertIn("did you mean exported?", self.assert_refused(DIGITS, "objective=exportd"))
         self.assertEqual(self.clone.calls(), [])

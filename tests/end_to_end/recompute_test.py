@@ -17,9 +17,8 @@ TRAININGS = {
                    "+pretrained={freeze: [conv1.*, bn1.*, 'layer1.0.*']}"], "['layer1.*', 'layer[34].1']"),
     "wide_resnet": (3, [*IMAGES, "model=wide_resnet", "model.depth=10", "model.widen_factor=1", "model.dropout=0.2", "optimizer=muon",
                         "trainer.micro_batch=3", "trainer.max_steps=6"], "all"),
-    "vit": (1, [*IMAGES, "model=vit", "model.size=tiny", "model.patch=7", "optimizer=adamw", "trainer.precision=bf16", "trainer.max_steps=4"],
-            "all"),
     "transformer": (4, [*TEXT, "trainer.shard_optimizer=true"], "'blocks.*'"),
+    "bf16": (1, [*TEXT, "trainer.precision=bf16"], "all"),
     "shards": (2, [*IMAGES, "model=resnet", "trainer.shards=4", "trainer.max_steps=4"], "all"),
 }  # fmt: skip
 FILES = ("model", "optimizer", "ema")

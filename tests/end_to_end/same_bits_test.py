@@ -28,7 +28,6 @@ NETWORKS = {
     "convnet": [*IMAGES, "model=convnet"],
     "convnet_bn": [*IMAGES, "model=convnet_bn"],
     "resnet18": [*IMAGES, "model=resnet", "trainer.global_batch=16"],
-    "vit": [*IMAGES, "model=vit", "model.size=tiny", "model.patch=7", "trainer.global_batch=16"],
     "transformer": [*TEXT, "trainer.shards=8", "model.dropout=0.1"],
 }
 

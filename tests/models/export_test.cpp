@@ -155,9 +155,6 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Exported{"mlp", kMnist}, Exported{"convnet", kMnist}, Exported{"convnet_bn", kMnist},
                     Exported{"keras_convnet", kMnist}, Exported{"lenet", kMnist}, Exported{"gan", kMnist},
                     Exported{"airbench", kCifar10}, Exported{"resnet", kCifar10}, Exported{"wide_resnet", kCifar10},
-                    Exported{"mobilenet_v3", kCifar10, {{"size", "small"}}},
-                    Exported{"convnext", kCifar10, {{"widths", "[8, 16]"}, {"depths", "[1, 2]"}}},
-                    Exported{"vit", kCifar10, {{"size", "tiny"}, {"depth", "2"}}},
                     Exported{"unet", kCifar10, {{"width", "8"}}}, Exported{"transformer", kTextSpec}),
     [](const auto& test) { return std::string(test.param.name); });
 

@@ -3,14 +3,11 @@
 
 #include <ddprun/error.h>
 
-#include <ATen/ops/linear.h>
 #include <torch/nn/init.h>
 #include <torch/types.h>
 
 namespace ddprun {
 namespace {
-
-constexpr double kTruncation = 2;  // of a weight, in torch too: not of its deviations
 
 // One-channel pictures are often saved without a channel dimension.
 std::string hint(const std::vector<int64_t>& shape) {
@@ -36,14 +33,5 @@ torch::nn::Conv2d he_convolution(int64_t inputs, int64_t outputs, int64_t kernel
 }
 
 at::Tensor global_average(const at::Tensor& input) { return input.mean({2, 3}); }
-
-at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input) {
-  return at::linear(input, layer->weight, layer->bias);
-}
-
-void fill_truncated_normal(at::Tensor& values, double deviation) {
-  const torch::NoGradGuard no_gradients;
-  values.normal_(0, deviation).clamp_(-kTruncation, kTruncation);
-}
 
 }  // namespace ddprun

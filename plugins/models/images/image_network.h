@@ -4,9 +4,7 @@
 
 #include <ddprun/batch.h>
 
-#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
 #include <string_view>
 
@@ -15,13 +13,6 @@ namespace ddprun {
 // Throws UserError unless the data are images [channels, height, width] of at least smallest x smallest, with classes.
 void require_images(const DataSpec& data, std::string_view model, int64_t smallest);
 
-// A torch::nn::Sequential that can be a part of another one.
-class Layers final : public torch::nn::SequentialImpl {
- public:
-  using SequentialImpl::SequentialImpl;
-  at::Tensor forward(const at::Tensor& input) { return SequentialImpl::forward(input); }
-};
-
 // Makes a convolution without bias, with zero padding that keeps the size at stride 1 (the kernel is odd), and with
 // He's normal initialization by the number of outputs, as in residual networks.
 torch::nn::Conv2d he_convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stride = 1,
@@ -29,12 +20,5 @@ torch::nn::Conv2d he_convolution(int64_t inputs, int64_t outputs, int64_t kernel
 
 // Averages each channel: [B, C, H, W] to [B, C].
 at::Tensor global_average(const at::Tensor& input);
-
-// Computes layer(input) for an input of any number of dimensions as one operation; the layer makes two of it.
-at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input);
-
-// Draws from a normal distribution and clamps to -2 .. 2: the same as torch.nn.init.trunc_normal_ where the deviation
-// is small, but for the few numbers of -2 that rounding gives that one.
-void fill_truncated_normal(at::Tensor& values, double deviation);
 
 }  // namespace ddprun

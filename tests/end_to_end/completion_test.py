@@ -39,7 +39,7 @@ OFFERED = (
     (f"{DIGITS} optim", "optimizer. optimizer="),
     ("nowhere.yaml model.hidd", "model.hidden="),  # of any plugin where none is chosen
     # Values: plugins, files of groups, words, and defaults.
-    (f"{DIGITS} model=mo", "model=mobilenet_v3"),
+    (f"{DIGITS} model=ker", "model=keras_convnet"),
     (f"{DIGITS} trainer=", "trainer=reproducible trainer=smoke"),
     (f"{DIGITS} trainer.precision=bf", "trainer.precision=bf16 trainer.precision=bf16_pure trainer.precision=bf16_master"),
     (f"{DIGITS} trainer.shuffle=", "trainer.shuffle=true trainer.shuffle=false"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The model of two players. check::gradients, which compares backward with finite differences of the whole loss,
-// cannot agree: what one player's loss would say of the other's weights is detached. check::shapes cannot either:
+// cannot agree: what one player's loss would say of the other's weights is detached. check::evaluation cannot either:
 // forward() paints the first draws of noise that are kept, so that a sample's image depends on its place in the
 // batch.
 #include "../../plugins/models/gan/players.h"

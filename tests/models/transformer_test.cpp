@@ -52,7 +52,7 @@ TEST(Transformer, KeepsItWithDropoutToo) {
                               .data = kText,
                               .batch = texts(8),
                               .objective = std::make_shared<NoObjective>()};
-  EXPECT_EQ(check::shapes(test), "");
+  EXPECT_EQ(check::evaluation(test), "");
   EXPECT_EQ(check::gradients(test, 3), "");
   EXPECT_EQ(check::ranks_agree(test), "");
 }

@@ -10,6 +10,7 @@
 #include <torch/types.h>
 
 #include <atomic>
+#include <cmath>
 #include <latch>
 #include <thread>
 
@@ -47,6 +48,11 @@ DatasetTest dataset_test_of() {
   return {.make = [] { return std::make_shared<Kind>(); }};
 }
 
+TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
+  EXPECT_THAT(all(dataset_test_of<Pictures>()), IsEmpty());
+  EXPECT_THAT(all(DatasetTest{.make = dataset_test_of<Pictures>().make, .samples = 7}), IsEmpty());
+}
+
 // What `change` makes of the batches of a good dataset.
 template <class Change>
 DatasetTest changed(Change change) {
@@ -60,46 +66,6 @@ DatasetTest changed(Change change) {
     Change change;
   };
   return {.make = [change] { return std::make_shared<Changed>(change); }};
-}
-
-// Pictures with a mask each.
-class Masked : public Pictures {
- public:
-  DataSpec spec() const override {
-    auto spec = Pictures::spec();
-    spec.extras = {{"mask", {3, 3}}};
-    return spec;
-  }
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = Pictures::get(split, indices);
-    batch.extras = {{"mask", batch.input.squeeze(1) < 0.5}};
-    return batch;
-  }
-};
-
-TEST(DatasetSamples, HaveTheExtrasThatSpecTells) {
-  struct Unpromised : Masked {
-    DataSpec spec() const override { return Pictures::spec(); }
-  };
-  struct Narrow : Masked {
-    Batch get(Split split, std::span<const int64_t> indices) const override {
-      auto batch = Masked::get(split, indices);
-      batch.extras["mask"] = batch.extras["mask"].slice(2, 1);
-      return batch;
-    }
-  };
-  struct Shared : Masked {
-    Batch get(Split split, std::span<const int64_t> indices) const override {
-      auto batch = Masked::get(split, indices);
-      batch.extras["mask"] = torch::ones({batch.size(), 3, 3}) * static_cast<double>(batch.size());
-      return batch;
-    }
-  };
-  EXPECT_THAT(all(dataset_test_of<Masked>()), IsEmpty());
-  EXPECT_THAT(samples(dataset_test_of<Unpromised>()), HasSubstr("gives the extras mask, but spec() promises none"));
-  EXPECT_THAT(samples(dataset_test_of<Narrow>()),
-              HasSubstr("gives mask of [3, 2] for a sample, but spec() promises [3, 3]"));
-  EXPECT_THAT(same_in_any_batch(dataset_test_of<Shared>()), HasSubstr("is not the same alone as in a batch"));
 }
 
 // Bytes that the runner may make batches of.
@@ -137,81 +103,43 @@ TEST(DatasetImages, AreWhatGetAndAugmentMake) {
   };
   EXPECT_THAT(all(dataset_test_of<Lent>()), IsEmpty());
   EXPECT_THAT(images(dataset_test_of<OtherSamples>()),
-              HasSubstr("split train: get() gives a different input than images()"));
+              HasSubstr("split train: get() gives other samples than images()"));
   EXPECT_THAT(images(dataset_test_of<OtherAugmentation>()),
               HasSubstr("augment() does something other than the augmentation"));
 }
 
-TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
-  EXPECT_THAT(all(dataset_test_of<Pictures>()), IsEmpty());
-  EXPECT_THAT(all(DatasetTest{.make = dataset_test_of<Pictures>().make, .samples = 7}), IsEmpty());
-}
-
-TEST(DatasetSamples, AreOfTheShapeTypeAndRangeThatSpecTells) {
-  const auto problem = [](auto change) { return samples(changed(change)); };
-  EXPECT_EQ(problem([](Batch& batch) { batch.input = batch.input.squeeze(1); }),
-            "split train: get() gives samples of [3, 3], but spec() promises samples of [1, 3, 3]");
-  EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input.to(torch::kDouble); }),
-              HasSubstr("inputs of type Double, expected Float"));
-  EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input / 0; }), HasSubstr("NaN or infinite"));
-  EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target + 1; }),
-              HasSubstr("sample 3 has the class 4, but spec() promises 4 classes"));
-  EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.to(torch::kInt); }),
-              HasSubstr("a target of type Int, expected Long"));
-  EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.slice(0, 1); }),
-              HasSubstr("was asked for 50 samples, and gives target of 49"));
-  EXPECT_THAT(problem([](Batch& batch) { batch.index = torch::arange(batch.size()) + 1; }),
-              HasSubstr("an index that is not the numbers"));
-  EXPECT_THAT(problem([](Batch& batch) { batch.index = at::Tensor(); }), HasSubstr("whose index is undefined"));
-}
-
-// Pictures with a class for each pixel, some of them ignored.
-class Segmented : public Pictures {
- public:
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = Pictures::get(split, indices);
-    batch.target = (batch.input.squeeze(1) * 4).to(torch::kLong);
-    batch.target.select(2, 0).fill_(-100);
-    return batch;
-  }
-};
-
-TEST(DatasetSamples, MayHaveAClassForEachPixel) {
-  struct Beyond : Segmented {
-    Batch get(Split split, std::span<const int64_t> indices) const override {
-      auto batch = Segmented::get(split, indices);
-      batch.target[1][2][2] = 4;
-      return batch;
-    }
-  };
-  EXPECT_THAT(samples(dataset_test_of<Segmented>()), IsEmpty());
-  EXPECT_THAT(samples(dataset_test_of<Beyond>()), HasSubstr("sample 1 has the class 4, but spec() promises 4 classes"));
-}
-
-class WithoutTraining : public Pictures {
- public:
-  int64_t size(Split) const override { return 0; }
-};
-
-class WithANameTooFew : public Pictures {
- public:
+struct WithANameTooFew : Pictures {
   DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4, .class_names = {"a"}}; }
 };
 
-class WithFloatImages : public Pictures {
- public:
-  at::Tensor to_image(const at::Tensor& input) const override { return input; }
+struct WithExtrasOf : Pictures {
+  explicit WithExtrasOf(double one) : age(one) {}
+  DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4, .extras = {{"age", {}}}}; }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Pictures::get(split, indices);
+    batch.extras["age"] = torch::full({batch.size()}, age);
+    return batch;
+  }
+  const double age;
 };
 
-class Unprepared : public Pictures {
- public:
+TEST(DatasetSamples, AreWhatSpecTellsAndNumbers) {
+  const auto with_age = [](double age) {
+    return DatasetTest{.make = [age] { return std::make_shared<WithExtrasOf>(age); }};
+  };
+  EXPECT_EQ(samples(changed([](Batch& batch) { batch.input = batch.input.squeeze(1); })),
+            "split train: get() gives samples of [3, 3], but spec() promises samples of [1, 3, 3]");
+  EXPECT_THAT(samples(changed([](Batch& batch) { batch.input = batch.input / 0; })), HasSubstr("NaN or infinite"));
+  EXPECT_THAT(all(with_age(7)), IsEmpty());
+  EXPECT_EQ(samples(with_age(std::nan(""))), "split train: age has NaN among its numbers");
+  EXPECT_EQ(samples(dataset_test_of<WithANameTooFew>()), "spec() has 1 class names for 4 classes");
+}
+
+struct Unprepared : Pictures {
   void start() override { throw std::runtime_error("no file data.bin"); }
 };
 
-TEST(DatasetSamples, HaveASpecAndImagesThatFit) {
-  EXPECT_EQ(samples(dataset_test_of<WithoutTraining>()), "there are no training samples");
-  EXPECT_EQ(samples(dataset_test_of<WithANameTooFew>()), "spec() has 1 class names for 4 classes");
-  EXPECT_THAT(samples(dataset_test_of<WithFloatImages>()), StartsWith("to_image() gives Float"));
+TEST(DatasetChecks, NameTheMethodThatThrew) {
   EXPECT_EQ(samples(dataset_test_of<Unprepared>()), "start() threw: no file data.bin");
 }
 
@@ -259,10 +187,10 @@ class Lending : public Pictures {
 };
 
 TEST(DatasetNumbers, AreTheSameSampleInAnyBatch) {
-  EXPECT_THAT(same_in_any_batch(dataset_test_of<CountingOn>()),
-              HasSubstr("is not the same where it is asked for twice"));
-  EXPECT_THAT(same_in_any_batch(dataset_test_of<Drawing>()), AllOf(StartsWith("sample 0 is not the same alone")));
-  EXPECT_THAT(same_in_any_batch(dataset_test_of<Lending>()), HasSubstr("get() must hand out memory of its own"));
+  EXPECT_EQ(same_samples(dataset_test_of<CountingOn>()),
+            "sample 0 is not the same in another batch, or where it is asked for twice");
+  EXPECT_THAT(same_samples(dataset_test_of<Drawing>()), StartsWith("sample 0 is not the same in another batch"));
+  EXPECT_THAT(same_samples(dataset_test_of<Lending>()), HasSubstr("get() must hand out memory of its own"));
 }
 
 // Right in the thread that started it, as a file position in a thread_local is.
@@ -299,15 +227,10 @@ class Overtaken : public Pictures {
 };
 
 TEST(DatasetThreads, GetWhatOneGets) {
-  EXPECT_EQ(thread_safe(dataset_test_of<AtHomeInOneThread>()),
+  EXPECT_EQ(same_samples(dataset_test_of<AtHomeInOneThread>()),
             "in one of 4 threads: get() threw: not started in this thread");
-  EXPECT_THAT(thread_safe(dataset_test_of<Overtaken>()),
+  EXPECT_THAT(same_samples(dataset_test_of<Overtaken>()),
               AllOf(StartsWith("in one of 4 threads: sample "), HasSubstr("must change nothing that they share")));
-}
-
-int64_t made_so_far() {
-  static int64_t made = 0;
-  return ++made;
 }
 
 class AnotherEachTime : public Pictures {
@@ -319,21 +242,13 @@ class AnotherEachTime : public Pictures {
   }
 
  private:
-  int64_t made_ = made_so_far();
-};
-
-class LargerEachTime : public Pictures {
- public:
-  int64_t size(Split split) const override { return Pictures::size(split) + made_; }
-
- private:
-  int64_t made_ = made_so_far();
+  static inline int64_t made_so_far = 0;
+  int64_t made_ = ++made_so_far;
 };
 
 TEST(DatasetMadeAgain, HasTheSameSamples) {
-  EXPECT_THAT(same_when_made_again(dataset_test_of<AnotherEachTime>()),
+  EXPECT_THAT(same_samples(dataset_test_of<AnotherEachTime>()),
               AllOf(HasSubstr("when the dataset is made again"), HasSubstr("each rank")));
-  EXPECT_THAT(same_when_made_again(dataset_test_of<LargerEachTime>()), HasSubstr("when it is made again"));
 }
 
 // Draws from the thread's generator.
@@ -352,15 +267,9 @@ class Mixing : public Pictures {
   }
 };
 
-class Dropping : public Pictures {
- public:
-  void augment(Batch& batch, const AugmentKey&) const override { batch.input = batch.input.slice(0, 1); }
-};
-
 TEST(DatasetAugmentation, DependsOnTheSampleAlone) {
   EXPECT_THAT(augmentation(dataset_test_of<Dicing>()), HasSubstr("uniform_for_samples()"));
   EXPECT_THAT(augmentation(dataset_test_of<Mixing>()), HasSubstr("in another batch"));
-  EXPECT_EQ(augmentation(dataset_test_of<Dropping>()), "augment() makes 49 samples of 50");
 }
 
 TEST(DatasetChecks, TellWhichOfThemFoundWhat) {

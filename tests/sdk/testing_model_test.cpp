@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The checks of <ddprun/testing.h> with a good model, which all of them pass, and one model for each thing that they
 // find.
-#include "sdk/testing_model.h"
+#include <ddprun/model.h>
+#include <ddprun/testing/model.h>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -15,6 +16,26 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // --- good ones
+
+class Net : public Model {
+ public:
+  void prepare(const DataSpec& data) override {
+    hidden_ = register_module("hidden", torch::nn::Linear(data.sample_shape.at(0), 8));
+    output_ = register_module("output", torch::nn::Linear(8, data.classes > 0 ? data.classes : 2));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return output_(torch::tanh(hidden_(input))); }
+
+ protected:
+  torch::nn::Linear hidden_{nullptr}, output_{nullptr};
+};
+
+const DataSpec kData{.sample_shape = {6}, .classes = 3};
+
+template <class Kind>
+ModelTest test_of(const DataSpec& data = kData) {
+  return {.make = [] { return std::make_shared<Kind>(); }, .data = data};
+}
 
 class WithNoiseAndStatistics : public Net {
  public:
@@ -63,53 +84,24 @@ class WithAMask : public Model {
 
 TEST(ModelChecks, GiveAModelTheExtrasOfItsData) {
   EXPECT_THAT(all(test_of<WithAMask>({.sample_shape = {6}, .classes = 3, .extras = {{"mask", {6}}}})), IsEmpty());
-  EXPECT_THAT(shapes(test_of<WithAMask>({.sample_shape = {6}, .classes = 3, .extras = {{"age", {}}}})),
+  EXPECT_THAT(evaluation(test_of<WithAMask>({.sample_shape = {6}, .classes = 3, .extras = {{"age", {}}}})),
               HasSubstr("asks for the extra \"mask\" of a batch; the dataset gives age"));
 }
 
-// Predicts a class for each of T symbols of two numbers.
-class OfSequences : public Model {
- public:
-  void prepare(const DataSpec& data) override { layer_ = register_module("layer", torch::nn::Linear(2, data.classes)); }
-  at::Tensor forward(const at::Tensor& input) override { return layer_(input); }
-
- private:
-  torch::nn::Linear layer_{nullptr};
-};
-
-TEST(ModelChecks, TakeAClassForEachSymbol) {
-  auto test = test_of<OfSequences>({.sample_shape = {5, 2}, .classes = 3});
-  test.batch = random_batch(test.data, 8);
-  test.batch.target = torch::randint(3, {8, 5}, torch::kLong);
-  EXPECT_EQ(shapes(test), "");
-  EXPECT_EQ(gradients(test), "");
-  EXPECT_EQ(ranks_agree(test), "");
-}
-
 TEST(ModelChecks, TakeTheTestsOwnBatchAndObjective) {
+  class Half final : public Objective {
+    at::Tensor loss(const at::Tensor& prediction, const at::Tensor&) const override {
+      return (prediction - 0.5).square().mean();
+    }
+  };
   auto test = test_of<Net>();
   test.batch = random_batch(kData, 5);
   test.batch.index = at::Tensor();
-  test.objective = default_objective(kData);
+  test.objective = std::make_shared<Half>();
   EXPECT_THAT(all(test), IsEmpty());
 }
 
-// --- shapes
-
-class WithAClassTooFew : public Net {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return Net::forward(input).slice(1, 1); }
-};
-
-class WithoutABatchDimension : public Net {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return Net::forward(input).flatten().slice(0, 1); }
-};
-
-class Overflowing : public Net {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return (Net::forward(input) * 1e30).exp(); }
-};
+// --- evaluation
 
 class NoisyInEvaluation : public Net {
  public:
@@ -126,29 +118,14 @@ class Throwing : public Net {
   at::Tensor forward(const at::Tensor& input) override { return Net::forward(input.reshape({-1, 7})); }
 };
 
-TEST(ModelShapes, AreToldWhereTheyAreNotThose) {
-  EXPECT_EQ(shapes(test_of<WithAClassTooFew>()),
-            "forward() gives [1, 2] for an input of [1, 6]: expected [1, 3], a number for each class");
-  EXPECT_THAT(shapes(test_of<WithoutABatchDimension>()), HasSubstr("the first dimension is that of the samples, 1"));
-  EXPECT_THAT(shapes(test_of<Overflowing>()), HasSubstr("NaN or infinite"));
-}
-
-TEST(ModelShapes, EvaluationGivesTheSameWhateverTheOtherSamplesAre) {
-  EXPECT_THAT(shapes(test_of<NoisyInEvaluation>()), HasSubstr("a different prediction the second time"));
-  EXPECT_THAT(shapes(test_of<MixingSamples>()), HasSubstr("depends on the other samples"));
-}
-
-TEST(ModelShapes, WhatAMethodThrowsIsToldWithItsName) {
-  EXPECT_THAT(shapes(test_of<Throwing>()),
+TEST(ModelEvaluation, GivesTheSameWhateverTheOtherSamplesAre) {
+  EXPECT_THAT(evaluation(test_of<NoisyInEvaluation>()), HasSubstr("is there noise, such as dropout"));
+  EXPECT_THAT(evaluation(test_of<MixingSamples>()), HasSubstr("or a mean over the batch"));
+  EXPECT_THAT(evaluation(test_of<Throwing>()),
               AllOf(StartsWith("forward() threw: "), HasSubstr("shape '[-1, 7]' is invalid")));
 }
 
 // --- parameters
-
-class WithoutParameters : public Model {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return input.slice(1, 0, 3); }
-};
 
 class WithAForgottenLayer : public Net {
  public:
@@ -160,19 +137,6 @@ class WithAForgottenLayer : public Net {
 
  private:
   torch::nn::Linear forgotten_{nullptr};
-};
-
-class WithAnUnusedLayer : public Net {
- public:
-  void prepare(const DataSpec& data) override {
-    Net::prepare(data);
-    register_module("unused", torch::nn::Linear(6, 6));
-  }
-};
-
-class WithAnInfiniteSlope : public Net {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return (Net::forward(input) * 0).sqrt(); }
 };
 
 class Detached : public Net {
@@ -190,17 +154,14 @@ class WithAGeneratorOfItsOwn : public Net {
   }
 };
 
-TEST(ModelParameters, AreAllThatIsTrainedAndAllAreTrained) {
-  EXPECT_THAT(parameters(test_of<WithoutParameters>()), HasSubstr("the model has no parameters"));
+TEST(ModelParameters, AreAllThatIsTrainedAndComeFromTheSeed) {
   EXPECT_THAT(parameters(test_of<WithAForgottenLayer>()),
               AllOf(HasSubstr("does not register"), HasSubstr("register_module()")));
-  EXPECT_THAT(parameters(test_of<WithAnUnusedLayer>()), StartsWith("unused.weight gets no gradient"));
-  EXPECT_THAT(parameters(test_of<WithAnInfiniteSlope>()), HasSubstr("gets a gradient with NaN or infinite"));
-  EXPECT_THAT(parameters(test_of<Detached>()), HasSubstr("not attached to the graph"));
+  EXPECT_THAT(parameters(test_of<WithAGeneratorOfItsOwn>()), HasSubstr("different numbers in output.bias"));
 }
 
-TEST(ModelParameters, ComeFromTheSeed) {
-  EXPECT_THAT(parameters(test_of<WithAGeneratorOfItsOwn>()), HasSubstr("different numbers in output.bias"));
+TEST(ModelChecks, TellWhichOfThemFoundWhat) {
+  EXPECT_THAT(all(test_of<Detached>()), ::testing::Contains(StartsWith("parameters: the loss of step() is not")));
 }
 
 // --- gradients
@@ -222,13 +183,105 @@ class WithAWrongBackward : public Net {
 };
 
 TEST(ModelGradients, AreThoseOfFiniteDifferences) {
-  EXPECT_THAT(gradients(test_of<WithAWrongBackward>()),
-              AllOf(StartsWith("of hidden.weight backward gives "), HasSubstr("of hidden.bias"),
-                    ::testing::Not(HasSubstr("output."))));
+  EXPECT_THAT(gradients(test_of<WithAWrongBackward>()), StartsWith("of hidden.weight backward gives "));
 }
 
-TEST(ModelChecks, TellWhichOfThemFoundWhat) {
-  EXPECT_THAT(all(test_of<Detached>()), ::testing::Contains(StartsWith("parameters: the loss of step()")));
+// --- state
+
+class WithAMemoryOfItsOwn : public Net {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    if (is_training()) seen_ += 1;
+    return Net::forward(input) * seen_;
+  }
+
+ private:
+  double seen_ = 1;
+};
+
+class NamedByACounter : public Net {
+ public:
+  void prepare(const DataSpec& data) override {
+    static int made = 0;
+    Net::prepare(data);
+    register_buffer("buffer" + std::to_string(++made), torch::zeros({1}));
+  }
+};
+
+TEST(ModelState, IsAllThatPredictionsDependOn) {
+  EXPECT_THAT(state_round_trip(test_of<WithAMemoryOfItsOwn>()),
+              AllOf(HasSubstr("in no checkpoint"), HasSubstr("register_buffer()")));
+  EXPECT_THAT(state_round_trip(test_of<NamedByACounter>()), HasSubstr("made again, the model has no tensor buffer"));
+}
+
+// --- ranks
+
+class Summing : public Net {
+ public:
+  Step step(const Batch& batch, const Objective& objective) override {
+    auto step = Net::step(batch, objective);
+    step.loss = step.loss * batch.size();
+    return step;
+  }
+};
+
+// Nothing is wrong with it in evaluation.
+class ContrastingInTraining : public Net {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto output = Net::forward(input);
+    return is_training() ? output - output.mean(0) : output;
+  }
+};
+
+class MeanMetric : public Net {
+ public:
+  Step step(const Batch& batch, const Objective& objective) override {
+    auto step = Net::step(batch, objective);
+    step.metrics = {{"error", forward(batch.input).detach().square().mean(), batch.size()}};
+    return step;
+  }
+};
+
+TEST(ModelRanks, TrainTheMeanOverAllSamples) {
+  EXPECT_THAT(ranks_agree(test_of<Summing>()), HasSubstr("it must be the mean over the samples"));
+  EXPECT_THAT(ranks_agree(test_of<ContrastingInTraining>()), HasSubstr("each apart from the others"));
+  EXPECT_THAT(ranks_agree(test_of<MeanMetric>()),
+              AllOf(StartsWith("metric error is"), HasSubstr("a sum over the samples")));
+}
+
+// Predicts a class for each of T symbols of two numbers.
+class OfSequences : public Model {
+ public:
+  void prepare(const DataSpec& data) override { layer_ = register_module("layer", torch::nn::Linear(2, data.classes)); }
+  at::Tensor forward(const at::Tensor& input) override { return layer_(input); }
+
+ private:
+  torch::nn::Linear layer_{nullptr};
+};
+
+class SilentOnWhatCounts : public OfSequences {
+ public:
+  Step step(const Batch& batch, const Objective& objective) override {
+    auto step = OfSequences::step(batch, objective);
+    step.counted = at::Tensor();
+    return step;
+  }
+};
+
+TEST(ModelRanks, TrainTheMeanOverTheSymbolsThatCount) {
+  auto test = test_of<OfSequences>({.sample_shape = {5, 2}, .classes = 3});
+  test.batch = random_batch(test.data, 8);
+  test.batch.target = torch::randint(3, {8, 5}, torch::kLong);
+  EXPECT_THAT(all(test), IsEmpty());
+  test.make = [] { return std::make_shared<SilentOnWhatCounts>(); };
+  EXPECT_THAT(ranks_agree(test), StartsWith("in a batch with targets that do not count the loss of a batch is"));
+}
+
+TEST(ModelRanks, NeedAFewSamples) {
+  auto test = test_of<Net>();
+  test.batch = random_batch(kData, 2);
+  EXPECT_THAT(ranks_agree(test), HasSubstr("at least 3"));
 }
 
 }  // namespace

@@ -54,22 +54,8 @@ TEST(PluginUnderTest, ThatIsNoneSaysSo) {
   EXPECT_THAT(error_of(dataset_plugin(MLP_PLUGIN)), HasSubstr("is a plugin of the kind model, not dataset"));
   EXPECT_THAT(error_of(model_plugin(NO_PLUGIN)), HasSubstr("is not a ddprun plugin"));
   EXPECT_THAT(error_of(model_plugin("nowhere.so")), HasSubstr("cannot be loaded"));
-  EXPECT_THAT(shapes({.make = model_plugin("nowhere.so"), .data = {.sample_shape = {3}, .classes = 2}}),
+  EXPECT_THAT(evaluation({.make = model_plugin("nowhere.so"), .data = {.sample_shape = {3}, .classes = 2}}),
               HasSubstr("the constructor threw: the plugin cannot be loaded"));
-}
-
-class Named : public Logger {
- public:
-  explicit Named(Options& options) : name(options.get<std::string>("name", "", "a name")) {}
-  void start(const RunStart&) override {}
-  const std::string name;
-};
-
-TEST(PluginUnderTest, MayBeAClassOfTheTest) {
-  const auto made = class_maker<Logger, Named>({{"name", "me"}})();
-  EXPECT_EQ(dynamic_cast<const Named&>(*made).name, "me");
-  EXPECT_EQ(error_of(class_maker<Logger, Named>({{"nme", "me"}})),
-            "options.nme: unknown key; did you mean name? known: name");
 }
 
 // ddprun's own plugins keep what they ask of others.
@@ -82,8 +68,6 @@ TEST(OwnPlugins, PassTheChecks) {
       IsEmpty());
   EXPECT_THAT(all(OptimizerTest{.make = optimizer_plugin(SGD_PLUGIN, {{"lr", 0.1}, {"momentum", 0.9}})}), IsEmpty());
   EXPECT_THAT(all(OptimizerTest{.make = optimizer_plugin(ADAMW_PLUGIN)}), IsEmpty());
-  EXPECT_THAT(all(LoggerTest{.make = logger_plugin(CSV_PLUGIN)}), IsEmpty());
-  EXPECT_THAT(all(LoggerTest{.make = logger_plugin(JSONL_PLUGIN)}), IsEmpty());
 }
 
 TEST(OwnPlugins, StepAsLibTorchs) {

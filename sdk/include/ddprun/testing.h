@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Checks for the tests of a plugin. Each function checks one promise of the plugin's kind and returns what is wrong as
-// a text, empty if nothing is. They work with any test framework, or without one:
+// Checks for the tests of a plugin. Each function checks one promise of the plugin's kind, whose breach nothing else
+// would show, and returns what is wrong as a text, empty if nothing is. They work with any test framework, or without
+// one:
 //
 //   namespace check = ddprun::check;
 //   const check::ModelTest kNet{.make = check::model_plugin(DDPRUN_PLUGIN, {{"hidden", 8}}),
@@ -11,9 +12,7 @@
 // checks compute on the CPU, in one process; none throws for a mistake of the plugin.
 #pragma once
 
-#include <ddprun/testing/callback.h>
 #include <ddprun/testing/dataset.h>
-#include <ddprun/testing/logger.h>
 #include <ddprun/testing/model.h>
 #include <ddprun/testing/objective.h>
 #include <ddprun/testing/optimizer.h>

@@ -17,11 +17,7 @@ Batch with_index(Batch batch) {
 class CrossEntropy final : public Objective {
  public:
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
-    const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0);
-    if (!fits)
-      complain("cross entropy takes [B, C] predictions and [B] classes, not ", prediction.sizes(), " and ",
-               target.sizes());
-    return at::cross_entropy_loss(prediction, target);
+    return cross_entropy(prediction, target);
   }
 
   at::Tensor counted(const at::Tensor& target) const override { return count_classes(target); }
@@ -34,15 +30,14 @@ class CrossEntropy final : public Objective {
 class MeanSquaredError final : public Objective {
  public:
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
-    const bool column = prediction.dim() == 2 && prediction.size(1) == 1 && target.dim() == 1;
-    const auto values = column ? prediction.squeeze(1) : prediction;
-    if (values.sizes() != target.sizes()) {
-      complain("mean squared error takes a prediction of the target's shape, not ", values.sizes(), " and ",
-               target.sizes());
-    }
-    return at::mse_loss(values, target.to(values.scalar_type()));
+    return at::mse_loss(prediction.reshape_as(target), target.to(prediction.scalar_type()));
   }
 };
+
+std::shared_ptr<const Objective> default_objective(const DataSpec& data) {
+  if (data.classes > 0) return std::make_shared<CrossEntropy>();
+  return std::make_shared<MeanSquaredError>();
+}
 
 }  // namespace
 
@@ -58,11 +53,6 @@ Batch random_batch(const DataSpec& data, int64_t count, uint64_t seed) {
     batch.extras[name] = at::ones(sizes);
   }
   return batch;
-}
-
-std::shared_ptr<const Objective> default_objective(const DataSpec& data) {
-  if (data.classes > 0) return std::make_shared<CrossEntropy>();
-  return std::make_shared<MeanSquaredError>();
 }
 
 ModelScene::ModelScene(const ModelTest& test, uint64_t seed)
@@ -88,19 +78,13 @@ void ModelScene::fill_target(const DataSpec& data) {
 
 Step ModelScene::step(const Batch& batch) const {
   auto step = in_hook("step()", [&] { return model_->step(batch, *objective_); });
-  const auto& loss = step.loss;
-  if (!loss.defined()) complain("step() gives no loss: Step::loss is undefined");
-  if (loss.numel() != 1 || !loss.is_floating_point()) {
-    complain("step() gives a loss of shape ", loss.sizes(), " and type ", loss.scalar_type(),
-             ", expected one floating-point number, ", "the mean over the samples");
-  }
+  if (!step.loss.defined() || (at::GradMode::is_enabled() && !step.loss.requires_grad()))
+    complain("the loss of step() is not attached to the graph, so nothing can be trained");
   return step;
 }
 
 at::Tensor ModelScene::predict(const Batch& batch) const {
-  auto prediction = in_hook(predicting(), [&] { return model_->predict(batch); });
-  if (!prediction.defined()) complain(predicting(), " gives an undefined tensor");
-  return prediction;
+  return in_hook(model_->has_default_predict() ? "forward()" : "predict()", [&] { return model_->predict(batch); });
 }
 
 void ModelScene::widen() {
@@ -114,6 +98,16 @@ Batch part(const Batch& batch, int64_t from, int64_t count) {
   some.replace_tensors([&](const at::Tensor& tensor) { return tensor.narrow(0, from, count); });
   some.index = batch.index.narrow(0, from, count);
   return some;
+}
+
+void require_right(const std::vector<GradientFinding>& findings) {
+  for (const auto& finding : findings) {
+    if (!finding.wrong()) continue;
+    complain(
+        "of ", finding.parameter, " backward gives ", finding.by_backward, " where finite differences give ",
+        finding.by_difference,
+        ": look for a backward of your own, a detach() or data_ptr() on the way to the loss, or a change in place");
+  }
 }
 
 }  // namespace ddprun::check

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Shared by the checks of a model.
+// Shared by the checks of a model, and by those of an objective's gradients.
 #pragma once
 
 #include <ddprun/model.h>
 #include <ddprun/parameters.h>
+#include <ddprun/testing/gradients.h>
 #include <ddprun/testing/model.h>
 
 namespace ddprun::check {
@@ -17,14 +18,11 @@ class ModelScene {
   const Batch& batch() const { return batch_; }
   const Objective& objective() const { return *objective_; }
 
-  // Throws if the loss is not a number that training can start from.
+  // Throws if the loss cannot be trained.
   Step step(const Batch& batch) const;
   Step step() const { return step(batch_); }
   at::Tensor predict(const Batch& batch) const;
   at::Tensor predict() const { return predict(batch_); }
-
-  // "forward()", or "predict()" if the model has one of its own.
-  const char* predicting() const { return model_->has_default_predict() ? "forward()" : "predict()"; }
 
   // Converts model and batch to float64.
   void widen();
@@ -39,5 +37,8 @@ class ModelScene {
 
 // Returns the samples from, from + 1, ..., from + count - 1.
 Batch part(const Batch& batch, int64_t from, int64_t count);
+
+// Throws what is wrong with the first wrong gradient.
+void require_right(const std::vector<GradientFinding>& findings);
 
 }  // namespace ddprun::check

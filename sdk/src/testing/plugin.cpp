@@ -40,6 +40,12 @@ std::shared_ptr<Kind> create(const PluginDescriptor& descriptor, Options& option
   return object;
 }
 
+std::string lines(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const auto& problem : problems) text += (text.empty() ? "" : "\n") + problem;
+  return text;
+}
+
 template <class Kind>
 Maker<Kind> maker(const char* kind, const fs::path& library, const Settings& settings) {
   return [=] {
@@ -49,22 +55,12 @@ Maker<Kind> maker(const char* kind, const fs::path& library, const Settings& set
     }
     auto options = settings.options(kind);
     auto object = create<Kind>(descriptor, options);
-    detail::throw_problems(options);
+    if (const auto text = lines(options.problems()); !text.empty()) throw UserError(text);
     return object;
   };
 }
 
-std::string lines(const std::vector<std::string>& problems) {
-  std::string text;
-  for (const auto& problem : problems) text += (text.empty() ? "" : "\n") + problem;
-  return text;
-}
-
 }  // namespace
-
-void detail::throw_problems(const Options& options) {
-  if (const auto text = lines(options.problems()); !text.empty()) throw UserError(text);
-}
 
 Maker<Model> model_plugin(const fs::path& library, const Settings& settings) {
   return maker<Model>("model", library, settings);

@@ -38,8 +38,12 @@ auto in_hook(const char* hook, Call call) -> decltype(call()) {
   }
 }
 
-// Returns how many samples, or parts of them, the metric is the mean over; waits for a GPU.
-int64_t count_of(const MetricSum& metric);
+// Throws unless each metric of a batch is the sum, and the count, of those of its two parts.
+void require_sums(const std::vector<MetricSum>& whole, const std::vector<MetricSum>& part,
+                  const std::vector<MetricSum>& rest);
+
+// Returns whether they are equal but for rounding, where numbers of order one are added.
+bool near(double one, double other);
 
 std::string problem_of(const std::function<void()>& check);
 

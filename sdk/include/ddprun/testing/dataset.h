@@ -17,21 +17,13 @@ struct DatasetTest {
   int64_t samples = 256;  // samples checked per split, spread over all of it
 };
 
-// Shapes and types from get() match spec(): inputs are float32 and finite, or int64 symbols; classes, of samples,
-// symbols or pixels, are int64 and in range, -100 where a symbol or pixel is ignored; extras are the promised ones,
-// float32 without NaN, int64 or bool; Batch::index holds the numbers that were asked for; to_image() returns images or
-// nothing.
+// get() gives what spec() promises, as the runner checks it in each batch too; and, which it does not check: inputs are
+// finite, extras without NaN, and each class has a name or none has.
 std::string samples(const DatasetTest& test);
 
-// A number gives the same sample in any batch: alone, twice, in any order. get() returns memory of its own.
-std::string same_in_any_batch(const DatasetTest& test);
-
-// Several threads that call get() at once get what a single one gets.
-std::string thread_safe(const DatasetTest& test);
-
-// A dataset that is made again has the same samples; otherwise other ranks and resumed runs would train on different
-// ones.
-std::string same_when_made_again(const DatasetTest& test);
+// A number gives the same sample in memory of its own in every call: in any batch, to several threads at once, and from
+// a dataset that is made again, as on another rank or in a resumed run.
+std::string same_samples(const DatasetTest& test);
 
 // augment() draws only from the seed, the epoch and the sample's number, so it does not depend on how samples are dealt
 // out to ranks and batches.

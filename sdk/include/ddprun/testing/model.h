@@ -13,7 +13,7 @@
 
 namespace ddprun::check {
 
-// A model and its test data. Small is enough: a handful of samples, few units.
+// A model and its test data. Small is enough: at least three samples, few units.
 struct ModelTest {
   Maker<Model> make;
   DataSpec data;  // what prepare() is given
@@ -30,39 +30,24 @@ struct ModelTest {
 // and with extras of ones (float32), as of masks that hide nothing.
 Batch random_batch(const DataSpec& data, int64_t count, uint64_t seed = 1);
 
-// Returns the objective that a ModelTest without one gets.
-std::shared_ptr<const Objective> default_objective(const DataSpec& data);
+// In evaluation predict() returns the same for a sample each time, whatever the others of its batch are.
+std::string evaluation(const ModelTest& test);
 
-// predict() takes batches of any size and returns a finite prediction per sample; with the default objective [B, C], or
-// [B, T, C] where targets are [B, T], or [B, C, H, W] where they are [B, H, W]. In evaluation it returns the same each
-// time, whatever the other samples are.
-std::string shapes(const ModelTest& test);
-
-// Everything that the loss trains is registered (or it would be neither averaged over the ranks nor saved), everything
-// registered gets a finite gradient, and the weights come from the seed.
+// Everything that the loss trains is registered, or it would be neither averaged over the ranks nor saved; and the
+// weights come from the seed.
 std::string parameters(const ModelTest& test);
 
 // Backward agrees with finite differences, in float64, with dropout drawn alike. Checks up to `numbers` of each
 // parameter, with two forward passes for each of them: keep the tested model small.
 std::string gradients(const ModelTest& test, int64_t numbers = 20);
 
-// How overfits() trains, and what it expects.
-struct Overfit {
-  int64_t steps = 200;
-  double lr = 0.01;    // Adam's learning rate
-  double share = 0.1;  // the last loss must be below this share of the first
-};
-
-// Trained on the one batch again and again, the model learns it by heart.
-std::string overfits(const ModelTest& test, const Overfit& overfit = {});
-
 // A model of another seed that is given the trained one's parameters and buffers, as from a checkpoint, predicts the
 // same.
 std::string state_round_trip(const ModelTest& test);
 
 // The gradient of a batch is the mean over two ranks that hold a part of it each, a smaller and a larger one; so are
-// its loss and metrics. Checked in evaluation, and in training if the model has no noise and no running statistics;
-// where symbols or pixels have classes, also with some that do not count.
+// its loss and metrics. Checked in training, or in evaluation if the model has noise or running statistics; where
+// symbols or pixels have classes, also with some that do not count.
 std::string ranks_agree(const ModelTest& test);
 
 // Runs all of the above; each problem carries the name of the function that found it: "gradients: ...".

@@ -20,8 +20,8 @@ struct ObjectiveTest {
 // Returns an objective's test with 8 samples of normally distributed logits and random classes.
 ObjectiveTest class_test(Maker<Objective> make, int64_t classes);
 
-// The loss is a finite float32 scalar, the mean over the samples or over those that counted() says: that of two parts,
-// weighted so, is the same, and does not depend on how a batch is split over workers.
+// The loss is the mean over the samples or over those that counted() says: that of two parts, weighted so, is the same,
+// and does not depend on how a batch is split over workers.
 std::string mean_over_samples(const ObjectiveTest& test);
 
 // Targets of kIgnoredClass add nothing to loss and gradient, and counted() leaves them out: what an objective of
@@ -31,8 +31,7 @@ std::string ignores_classes(const ObjectiveTest& test);
 // Backward agrees with finite differences, in float64.
 std::string gradients(const ObjectiveTest& test);
 
-// Metrics and counts of two parts add up to those of the whole, under the same names in the same order; metrics count
-// at least one sample each, counts are int64 or float64, and summary() gives the same names for both.
+// Metrics and counts of two parts add up to those of the whole.
 std::string metrics_add_up(const ObjectiveTest& test);
 
 // Runs the others above; each problem carries the name of the function that found it.

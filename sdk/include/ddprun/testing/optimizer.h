@@ -37,20 +37,18 @@ Reference torch_optimizer(TorchOptions options) {
 // The parameters agree with the reference's after each step: within `tolerance` in float32, within 1e-12 in float64.
 std::string same_as(const OptimizerTest& test, const Reference& reference, double tolerance = 2e-6);
 
-// Steps lower a quadratic bowl, change nothing if the learning rate in groups() is 0, and leave parameters without a
-// gradient alone.
+// Steps change parameters that have a gradient, at the learning rate in groups(): nothing at 0. Others are left alone.
 std::string steps(const OptimizerTest& test);
 
 // step_unless(1) changes nothing, and step_unless(0) equals step().
 std::string skips_overflow(const OptimizerTest& test);
 
-// An optimizer that loads state() continues bit for bit like its source; the given tensors are not changed; state that
-// does not fit is refused with a UserError that names the entry, and changes nothing.
+// An optimizer that loads state(), a new one or one that has made steps on trial, continues bit for bit like its
+// source; an entry of a parameter that there is not is refused with a UserError.
 std::string state_round_trip(const OptimizerTest& test);
 
-// What step_parts() promises: all parameters are in one part each; the steps of a part alone, while no other parameter
-// has a gradient, are bit for bit those of all parts, also after a state of it alone was loaded. Nothing is promised by
-// an optimizer without parts.
+// The steps of a part of step_parts(), while no other parameter has a gradient and after a state of it alone was
+// loaded, are bit for bit those of all parts. Nothing is promised by an optimizer without parts.
 std::string step_parts(const OptimizerTest& test);
 
 // Runs all of the above but same_as(); each problem carries the name of the function that found it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plugins under test: from their library, as the runner gets them, or from a class that the test itself contains.
+// Plugins under test, from their library, as the runner gets them.
 #pragma once
 
 #include <ddprun/error.h>
@@ -37,20 +37,5 @@ Maker<Logger> logger_plugin(const std::filesystem::path& library, const Settings
 // Returns what `ddprun check` says about these options, one line per mistake: "model.hidden: expected int >= 1, found
 // 0".
 std::string option_problems(const std::filesystem::path& library, const Settings& settings);
-
-namespace detail {
-void throw_problems(const Options& options);  // throws if there are any
-}
-
-// Makes objects of a class in the test itself: class_maker<ddprun::Model, MyNet>({{"hidden", 8}}).
-template <class Kind, class Class>
-Maker<Kind> class_maker(const Settings& settings = {}) {
-  return [settings]() -> std::shared_ptr<Kind> {
-    auto options = settings.options("options");
-    const auto object = std::make_shared<Class>(options);
-    detail::throw_problems(options);
-    return object;
-  };
-}
 
 }  // namespace ddprun::check

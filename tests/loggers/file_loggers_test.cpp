@@ -275,6 +275,27 @@ TEST_F(FileLoggers, CsvReadsAnyNameBackAsItWasWritten) {
                                                             "train,1,1,10,0,0.5", "train,1,2,20,0,0.25"}));
 }
 
+TEST_F(FileLoggers, TakeNamesAndNumbersOfAnyKindAndEmptyTables) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  const std::string broken = "\xff\xfe\xc3", path = "../a//b/..", two_lines = "up\ndown\r\n";
+  for (const auto& name : {std::string(), two_lines, broken, path, std::string(2000, 'n')}) {
+    for (const char* plugin : {"csv", "jsonl"}) {
+      const auto one = logger(plugin);
+      one->metrics(row("train", 1, {{name, nan}, {name + "2", infinity}}));
+      one->metrics(row("val", 1, {}));
+      one->confusion({.split = "val", .class_names = {name}, .counts = {3}});
+      one->confusion({.split = "test"});
+      one->predictions({.split = "val", .class_names = {name}, .rows = {{.guess = 0, .truth = 0, .scores = {nan}}}});
+      one->predictions({.split = "test"});
+      one->histograms({.histograms = {{.name = name, .count = 5, .nonfinite = 5}}});
+      one->ranks({.columns = {name}, .rows = {{nan}, {0}}});
+      one->event({.kind = "nonfinite", .text = name});
+      one->flush();
+      one->finish({.status = "failed", .stop_reason = name, .metrics = {{name, nan}}});
+    }
+  }
+}
+
 TEST_F(FileLoggers, CsvIsOfMetricsAlone) {
   const auto csv = logger("csv");
   csv->metrics(row("system", 5, {{"rss_bytes", 1e6}}));

@@ -12,9 +12,7 @@ const check::DatasetTest kDataset{
 
 // Each check returns what is wrong, and "" where nothing is.
 TEST(@class@, HandsOutWhatItsSpecTells) { EXPECT_EQ(check::samples(kDataset), ""); }
-TEST(@class@, ANumberIsTheSameSampleInAnyBatch) { EXPECT_EQ(check::same_in_any_batch(kDataset), ""); }
-TEST(@class@, SeveralThreadsGetWhatOneGets) { EXPECT_EQ(check::thread_safe(kDataset), ""); }
-TEST(@class@, IsTheSameOnEveryWorker) { EXPECT_EQ(check::same_when_made_again(kDataset), ""); }
+TEST(@class@, ANumberIsTheSameSampleInEveryCallAndWorker) { EXPECT_EQ(check::same_samples(kDataset), ""); }
 TEST(@class@, AugmentsByTheSamplesNumber) { EXPECT_EQ(check::augmentation(kDataset), ""); }
 
 TEST(@class@, SaysWhichOptionIsWrong) {

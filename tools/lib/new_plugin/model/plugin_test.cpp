@@ -12,10 +12,9 @@ const check::ModelTest kModel{
 };
 
 // Each check returns what is wrong, and "" where nothing is.
-TEST(@class@, GivesALogitForEachClass) { EXPECT_EQ(check::shapes(kModel), ""); }
+TEST(@class@, EvaluatesEachSampleForItself) { EXPECT_EQ(check::evaluation(kModel), ""); }
 TEST(@class@, TrainsAllThatItRegisters) { EXPECT_EQ(check::parameters(kModel), ""); }
 TEST(@class@, HasTheGradientsOfItsLoss) { EXPECT_EQ(check::gradients(kModel), ""); }
-TEST(@class@, LearnsOneBatchByHeart) { EXPECT_EQ(check::overfits(kModel), ""); }
 TEST(@class@, IsWholeInACheckpoint) { EXPECT_EQ(check::state_round_trip(kModel), ""); }
 TEST(@class@, TrainsTheSameOnTwoRanks) { EXPECT_EQ(check::ranks_agree(kModel), ""); }
 

@@ -17,7 +17,7 @@ TEST(@class@, TakesTheStepsOfLibTorchs) {
   EXPECT_EQ(check::same_as(kOptimizer, reference), "");
 }
 
-TEST(@class@, StepsDownhillAtTheLearningRateOfItsGroups) { EXPECT_EQ(check::steps(kOptimizer), ""); }
+TEST(@class@, StepsAtTheLearningRateOfItsGroups) { EXPECT_EQ(check::steps(kOptimizer), ""); }
 TEST(@class@, SkipsAStepThatOverflowed) { EXPECT_EQ(check::skips_overflow(kOptimizer), ""); }
 TEST(@class@, GoesOnFromACheckpointAsIfNeverInterrupted) { EXPECT_EQ(check::state_round_trip(kOptimizer), ""); }
 TEST(@class@, StepsEachParameterAsIfThereWereNoOther) { EXPECT_EQ(check::step_parts(kOptimizer), ""); }

@@ -211,16 +211,18 @@ TEST_F(OddFolder, RefusesNamesThatAreAlikeOrUnfit) {
   EXPECT_THAT(twice("cat", "Cat"), HasSubstr("the classes \"Cat\" and \"cat\" differ in no more than"));
   EXPECT_THAT(twice("cat", "cat "), HasSubstr("\"cat\" and \"cat \""));
   EXPECT_THAT(twice("01", "1"), HasSubstr("\"01\" and \"1\""));
-  EXPECT_THAT(twice("caf\u00e9", "cafe\u0301"), HasSubstr("differ in no more than"));
-  EXPECT_THAT(twice("\u00c9tude", "\u00e9tude"), HasSubstr("differ in no more than"));
-  EXPECT_THAT(twice("cafe", "caf\u00e9"), HasSubstr("nothing thrown"));
+  EXPECT_THAT(twice("ice cream", "Ice  Cream"), HasSubstr("differ in no more than"));
+  EXPECT_EQ(twice("0", "00a"), "nothing thrown");
+  EXPECT_EQ(twice("10", "1"), "nothing thrown");
+  EXPECT_EQ(twice("caf\u00e9", "cafe\u0301"), "nothing thrown") << "of letters with accents each byte counts";
   EXPECT_THAT(twice("a", "caf\xe9"), HasSubstr("caf\uFFFD: the class's name is not UTF-8; rename the folder"));
   EXPECT_THAT(twice("a", "b\nc"), HasSubstr("b?c: the class's name has a control character"));
-  put("train/caf\u00e9/1.png");
-  put("val/cafe\u0301/1.png");
+  put("train/cat/1.png");
+  put("val/Cat/1.png");
   fs::remove_all(folder_ / "photos/a");
   fs::remove_all(folder_ / "photos/b\nc");
-  EXPECT_THAT(problem(), AllOf(HasSubstr("a class that train does not have; its name and"), HasSubstr("NFC and NFD")));
+  EXPECT_THAT(problem(),
+              HasSubstr("val/Cat: a class that train does not have; its name and \"cat\" differ in no more than"));
 }
 
 TEST_F(OddFolder, SaysWhichFolderHasTheClassesIfOneTooMany) {

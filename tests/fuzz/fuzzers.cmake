@@ -41,7 +41,7 @@ set(tensor_files
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
 set(sdk_files
-  formats/name_forms.cpp formats/picture_files.cpp formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
+  formats/picture_files.cpp formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
   src/nearest_name.cpp src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 

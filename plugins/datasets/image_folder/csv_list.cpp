@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "csv_list.h"
 
-#include "name_forms.h"
 #include "picture_files.h"
 #include "shown_text.h"
 
@@ -162,10 +161,9 @@ class Reader {
     const auto alike = find_alike(names);
     if (!alike) return;
     const auto line = [&](const std::string& name) { return std::to_string(first_lines_.at(name)); };
-    throw UserError(
-        path_.string() + ": the classes \"" + alike->first + "\" (line " + line(alike->first) + ") and \"" +
-        alike->second + "\" (line " + line(alike->second) +
-        ") differ in no more than blanks, case, zeros in front, or the form of their accents; write them alike");
+    throw UserError(path_.string() + ": the classes \"" + alike->first + "\" (line " + line(alike->first) + ") and \"" +
+                    alike->second + "\" (line " + line(alike->second) +
+                    ") differ in no more than blanks, case or zeros in front; write them alike");
   }
 
   Split split_of(const std::string& word) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "folder_list.h"
 
-#include "name_forms.h"
 #include "picture_files.h"
 #include "shown_text.h"
 
@@ -247,8 +246,8 @@ class FolderReader {
   void require_classes_of_train(const Path& folder, const Names& found) const {
     for (const auto& name : found) {
       if (std::ranges::binary_search(list_.class_names, name)) continue;
-      const auto alike = std::ranges::find_if(
-          list_.class_names, [&](const std::string& other) { return is_utf8(name) && are_alike(name, other); });
+      const auto alike =
+          std::ranges::find_if(list_.class_names, [&](const std::string& other) { return are_alike(name, other); });
       refuse(folder / name,
              "a class that train does not have" +
                  (alike == list_.class_names.end() ? "" : "; its name and \"" + *alike + "\" " + kAlike));
@@ -287,8 +286,7 @@ class FolderReader {
   }
 
   static constexpr auto kAlike =
-      "differ in no more than blanks, case, zeros in front, or the form of their accents (Unicode's NFC and NFD); "
-      "rename one, or put their pictures together";
+      "differ in no more than blanks, case or zeros in front; rename one, or put their pictures together";
 
   Path root_;
   SampleList list_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "sample_list.h"
 
+#include "shown_text.h"
+
 #include <ddprun/digest.h>
 #include <ddprun/error.h>
 #include <ddprun/file_error.h>
@@ -124,7 +126,33 @@ void move_marked(SampleList& list, Split split, const std::vector<bool>& moved) 
   train = std::move(rest);
 }
 
+// Returns a name without what people overlook in it.
+std::string plain(const std::string& name) {
+  std::string result;
+  for (const unsigned char c : name)
+    if (c > ' ') result += static_cast<char>('A' <= c && c <= 'Z' ? c | 32 : c);
+  const bool is_number = std::ranges::all_of(result, [](char c) { return '0' <= c && c <= '9'; });
+  while (is_number && result.size() > 1 && result.front() == '0') result.erase(0, 1);
+  return result;
+}
+
 }  // namespace
+
+std::string name_flaw(const std::string& name) {
+  if (!is_utf8(name)) return "is not UTF-8";
+  return shown(name) == name ? "" : "has a control character";
+}
+
+bool are_alike(const std::string& one, const std::string& other) { return plain(one) == plain(other); }
+
+std::optional<std::pair<std::string, std::string>> find_alike(const std::vector<std::string>& names) {
+  std::map<std::string, std::string> seen;
+  for (const auto& name : names) {
+    const auto [other, is_new] = seen.emplace(plain(name), name);
+    if (!is_new) return std::pair(other->second, name);
+  }
+  return std::nullopt;
+}
 
 void leave(DataAccount& account, const std::string& reason, const std::string& example, int64_t count) {
   constexpr size_t kMostReasons = 16, kExamples = 3;

@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::images {
@@ -36,6 +37,17 @@ struct SampleList {
   Samples& of(Split split) { return splits[static_cast<size_t>(split)]; }
   const Samples& of(Split split) const { return splits[static_cast<size_t>(split)]; }
 };
+
+// Returns what makes a class's name unfit for a table, a report or a terminal: "is not UTF-8", "has a control
+// character"; empty if nothing does.
+std::string name_flaw(const std::string& name);
+
+// Returns whether two names differ by no more than blanks, case, or zeros before a number. Those are ASCII's: of other
+// letters each byte counts.
+bool are_alike(const std::string& one, const std::string& other);
+
+// Returns the first two such names; they are all different.
+std::optional<std::pair<std::string, std::string>> find_alike(const std::vector<std::string>& names);
 
 // Counts what lies there and is part of no sample, with an example of it. Many reasons become one at the end.
 void leave(DataAccount& account, const std::string& reason, const std::string& example, int64_t count = 1);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "cifar_files.h"
 #include "idx_writer.h"
 #include "plugin_under_test.h"
 #include "tar_writer.h"
@@ -284,13 +285,45 @@ TEST_F(Cifar, NamesMembersThatDoNotBelongThere) {
   EXPECT_THAT(pack_problem(tar_member("cifar-100-binary/x", "", '1')), HasSubstr("that is a link or a device"));
   EXPECT_THAT(pack_problem(tar_member("cifar-100-binary/train.bin", records(1))),
               HasSubstr("train.bin: is there twice"));
-  EXPECT_EQ(pack_problem(tar_member("cifar-100-binary/readme.html", "x")), "nothing thrown");
+  EXPECT_EQ(pack_problem(tar_member("./cifar-100-binary/readme.html", "x")), "nothing thrown");
+}
+
+TEST_F(Cifar, NamesAnArchiveThatIsNoneOrDamaged) {
+  pack();
+  const auto path = folder_ / "cifar-100-binary.tar.gz";
+  const auto whole = read_file(path);
+  const auto with = [&](const std::string& bytes) {
+    write_file(path, bytes);
+    return problem();
+  };
+  EXPECT_THAT(with("<!DOCTYPE html>"), AllOf(HasSubstr(".tar.gz: is not a .tar.gz archive"), HasSubstr("again")));
+  for (const auto length : {whole.size() / 2, whole.size() - 1})
+    EXPECT_THAT(with(whole.substr(0, length)), HasSubstr("is truncated: the end of the packed file is missing"));
+  for (size_t at = 20; at < whole.size() - 4; at += 1 + whole.size() / 40) {
+    auto flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 4);
+    EXPECT_NE(with(flipped), "nothing thrown") << at;
+  }
+  write_packed(path, std::string(2000, 'x'));
+  EXPECT_THAT(problem(), HasSubstr(".tar.gz: does not contain a tar archive"));
+}
+
+TEST_F(Cifar, UnpacksNoMoreThanADataSetMayHold) {
+  const cifar::CifarTable table{.folder = "d",
+                                .train_files = {"train.bin"},
+                                .test_file = "test.bin",
+                                .most_records = 1,
+                                .labels = {{.name = "label", .classes = 2, .names_file = "names.txt"}}};
+  const auto path = folder_ / "bomb.tar.gz";
+  write_packed(path, tar_member("d/x", std::string(30 << 20, '\0')) + kTarEnd);
+  EXPECT_THAT(message_of<UserError>([&] { cifar::read_files(path, table); }),
+              HasSubstr("holds more than this data set"));
 }
 
 TEST_F(Cifar, BelievesNoSizeThatCannotBe) {
   members_.erase("train.bin");
   const auto lies = tar_member("cifar-100-binary/train.bin", "x", '0', 3074LL * 2'000'000);
-  EXPECT_THAT(pack_problem(lies), HasSubstr("bytes, the 5th: it is not an archive of this data set"));
+  EXPECT_THAT(pack_problem(lies), HasSubstr("train.bin: holds 6148000000 bytes, expected 1 to 50000 records"));
   const auto truncated = tar_member("cifar-100-binary/train.bin", "x", '0', 3074LL * 50'000);
   EXPECT_THAT(pack_problem(truncated), HasSubstr("is truncated or damaged in cifar-100-binary/train.bin"));
 }

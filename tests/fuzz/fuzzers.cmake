@@ -22,7 +22,7 @@ list(APPEND runner_files
 list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
-  datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp datasets/cifar/tar_reader.cpp
+  datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp
   datasets/image_folder/bmp_image.cpp datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
   datasets/image_folder/png_image.cpp datasets/image_folder/png_metadata.cpp datasets/image_folder/pnm_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp

@@ -2,14 +2,21 @@
 #include "cifar_files.h"
 
 #include "python_pickle.h"
-#include "tar_reader.h"
 
 #include <ddprun/error.h>
+#include <ddprun/gzip_file.h>
+
+#include <archive.h>
+#include <archive_entry.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <span>
 #include <sstream>
+#include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 namespace ddprun::cifar {
@@ -18,8 +25,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr int64_t kMostTextBytes = 1 << 16;
-constexpr int64_t kMostOtherBytes = 1 << 28;  // for a member that is not read
-constexpr int kMostMembers = 1000;
+constexpr size_t kMostOtherBytes = 1 << 24;  // of an archive, for what is not read
 
 [[noreturn]] void refuse(const std::string& place, const std::string& flaw) { throw UserError(place + ": " + flaw); }
 
@@ -34,7 +40,8 @@ std::vector<std::string> wanted(const CifarTable& table) {
 
 void check_size(const std::string& place, const std::string& name, int64_t bytes, const CifarTable& table) {
   if (is_text(name)) {
-    if (bytes > kMostTextBytes) refuse(place, "holds " + std::to_string(bytes) + " bytes, too many for class names");
+    if (bytes < 0 || bytes > kMostTextBytes)
+      refuse(place, "holds " + std::to_string(bytes) + " bytes, too many for class names");
     return;
   }
   const int64_t record = table.record_bytes();
@@ -62,46 +69,98 @@ CifarFiles read_folder(const Path& folder, const CifarTable& table) {
   return files;
 }
 
-// Returns the name below the archive's one folder; empty for the folder itself.
-std::string name_in_folder(const TarReader& tar, const std::string& folder) {
-  const auto name = tar.name();
-  if (tar.is_folder() && (name == folder || name == folder + "/" || name.empty())) return "";
-  const auto rest = name.starts_with(folder + "/") ? name.substr(folder.size() + 1) : "";
-  if (rest.empty() || rest.find("..") != std::string::npos) {
-    tar.refuse("has a member " + name + ", expected all below " + folder + "/; download the archive again");
+// Returns the tar in a .tar.gz. zlib unpacks it, because libarchive does not check gzip's checksum.
+std::vector<uint8_t> unpacked(const Path& path, size_t most) {
+  constexpr size_t kPart = 1 << 22;
+  if (!is_gzip(path)) refuse(path.string(), "is not a .tar.gz archive; download it again");
+  GzipFile file(path);
+  std::vector<uint8_t> tar;
+  for (size_t got = kPart; got == kPart;) {
+    const auto size = tar.size();
+    if (size > most) refuse(path.string(), "holds more than this data set has; download it again");
+    tar.resize(size + kPart);
+    got = file.read(std::span(tar).subspan(size));
+    tar.resize(size + got);
   }
-  if (!tar.is_file() && !tar.is_folder()) {
-    tar.refuse("has a member " + name + " that is a link or a device, expected files; download the archive again");
-  }
-  return rest;
+  if (file.cut_off()) refuse(path.string(), "is truncated: the end of the packed file is missing; download it again");
+  return tar;
 }
 
-void read_member(TarReader& tar, const Path& archive, const std::string& name, const CifarTable& table,
-                 CifarFiles& files) {
-  const auto place = archive.string() + ": " + tar.name();
-  if (tar.is_folder()) refuse(place, "is a folder, expected a file; download the archive again");
-  if (files.contains(name)) refuse(place, "is there twice; download the archive again");
-  check_size(place, name, tar.size(), table);
-  CifarFile file{place, std::vector<uint8_t>(static_cast<size_t>(tar.size()))};
-  tar.read(file.bytes);
-  files[name] = std::move(file);
-}
+// The members of an archive, one after the other.
+class Archive {
+ public:
+  Archive(const Path& path, size_t most)
+      : path_(path), tar_(unpacked(path, most)), reader_(archive_read_new(), archive_read_free) {
+    if (!reader_ || archive_read_support_format_tar(reader_.get()) != ARCHIVE_OK)
+      throw std::runtime_error("libarchive cannot start");
+    if (archive_read_open_memory(reader_.get(), tar_.data(), tar_.size()) != ARCHIVE_OK)
+      refuse("does not contain a tar archive");
+  }
+
+  // Goes to the next member; returns false at the end.
+  bool next() {
+    const int code = archive_read_next_header(reader_.get(), &entry_);
+    if (code == ARCHIVE_EOF) return false;
+    const char* flaw = archive_error_string(reader_.get());  // libarchive has no message for some
+    if (code != ARCHIVE_OK) refuse("is a damaged tar archive" + (flaw ? " (" + std::string(flaw) + ")" : ""));
+    const char* name = archive_entry_pathname(entry_);
+    if (!name) refuse("has a member whose name is not text");
+    name_ = std::string_view(name).starts_with("./") ? name + 2 : name;
+    return true;
+  }
+
+  const std::string& name() const { return name_; }
+  std::string place() const { return path_.string() + ": " + name_; }
+  bool is_folder() const { return archive_entry_filetype(entry_) == AE_IFDIR; }
+  int64_t size() const { return archive_entry_size(entry_); }
+
+  // Returns the name below the archive's one folder; empty for the folder itself.
+  std::string name_in_folder(const std::string& folder) const {
+    if (is_folder() && (name_ == folder || name_ == folder + "/" || name_.empty())) return "";
+    const auto rest = name_.starts_with(folder + "/") ? name_.substr(folder.size() + 1) : "";
+    if (rest.empty() || rest.find("..") != std::string::npos)
+      refuse("has a member " + name_ + ", expected all below " + folder + "/");
+    const bool is_file = archive_entry_filetype(entry_) == AE_IFREG && !archive_entry_hardlink(entry_);
+    if (!is_file && !is_folder()) refuse("has a member " + name_ + " that is a link or a device, expected files");
+    return rest;
+  }
+
+  std::vector<uint8_t> content() {
+    std::vector<uint8_t> bytes(static_cast<size_t>(size()));
+    const auto got = archive_read_data(reader_.get(), bytes.data(), bytes.size());
+    if (got == static_cast<la_ssize_t>(bytes.size())) return bytes;
+    refuse("is truncated or damaged in " + name_ + ", of which " + std::to_string(std::max<la_ssize_t>(got, 0)) +
+           " of " + std::to_string(bytes.size()) + " bytes are there");
+  }
+
+  [[noreturn]] void refuse(const std::string& flaw) const {
+    cifar::refuse(path_.string(), flaw + "; download the archive again");
+  }
+
+ private:
+  Path path_;
+  std::vector<uint8_t> tar_;
+  std::unique_ptr<archive, int (*)(archive*)> reader_;
+  archive_entry* entry_ = nullptr;
+  std::string name_;  // of the current member, without a leading "./"
+};
 
 CifarFiles read_archive(const Path& path, const CifarTable& table) {
-  TarReader tar(path);
   const auto names = wanted(table);
+  const auto most_records = static_cast<int64_t>(table.train_files.size() + 1) * table.most_records;
+  Archive tar(path, static_cast<size_t>(most_records * table.record_bytes()) + kMostOtherBytes);
   CifarFiles files;
-  for (int members = 0; tar.next(); ++members) {
-    const auto name = name_in_folder(tar, table.folder);
-    if (members > kMostMembers || tar.size() > kMostOtherBytes) {
-      tar.refuse("has a member " + tar.name() + " of " + std::to_string(tar.size()) + " bytes, the " +
-                 std::to_string(members + 1) + "th: it is not an archive of this data set; download it again");
-    }
-    if (std::ranges::find(names, name) != names.end()) read_member(tar, path, name, table, files);
+  while (tar.next()) {
+    const auto name = tar.name_in_folder(table.folder);
+    if (std::ranges::find(names, name) == names.end()) continue;
+    const auto place = tar.place();
+    if (tar.is_folder()) refuse(place, "is a folder, expected a file; download the archive again");
+    if (files.contains(name)) refuse(place, "is there twice; download the archive again");
+    check_size(place, name, tar.size(), table);
+    files[name] = {place, tar.content()};
   }
-  for (const auto& name : names) {
-    if (!files.contains(name)) tar.refuse("lacks " + table.folder + "/" + name + "; download the archive again");
-  }
+  for (const auto& name : names)
+    if (!files.contains(name)) tar.refuse("lacks " + table.folder + "/" + name);
   return files;
 }
 

@@ -111,8 +111,8 @@ FileKind file_kind(std::string_view start) {
     if (start.size() > known.at && start.substr(known.at).starts_with(known.bytes)) return known.kind;
   }
   if (start.starts_with("RIFF") && start.size() >= 12 && start.substr(8).starts_with("WEBP")) return {kWebP, "a WebP"};
-  if (is_bmp(start)) return {kBmp, "a BMP"};
-  if (is_pnm(start)) return {kPnm, "a PNM"};
+  if (is_bmp(start)) return {kOther, "a BMP"};
+  if (is_pnm(start)) return {kOther, "a PNM"};
   return {kNone, is_text(start) ? "a text file" : "none of these"};
 }
 

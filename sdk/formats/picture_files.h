@@ -34,7 +34,7 @@ std::optional<std::string> split_called(std::string_view name);
 std::optional<std::string> split_mentioned(std::string_view name);
 
 // What a file is by its first 64 bytes.
-enum class PictureKind { kPng, kJpeg, kWebP, kBmp, kPnm, kOther, kNone };
+enum class PictureKind { kPng, kJpeg, kWebP, kOther, kNone };
 struct FileKind {
   PictureKind kind = PictureKind::kNone;  // kOther: a picture of a kind that is not read
   const char* name = "none of these";     // "a GIF", "a text file"
@@ -45,6 +45,6 @@ FileKind file_kind(std::string_view start);
 // a picture by its first bytes, or cannot be opened. Waits for no pipe.
 bool is_picture(const std::filesystem::path& file);
 
-inline constexpr auto kReadPictures = "PNG, JPEG, WebP, BMP or PNM (.ppm, .pgm)";
+inline constexpr auto kReadPictures = "PNG, JPEG or WebP";
 
 }  // namespace ddprun

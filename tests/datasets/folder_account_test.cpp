@@ -71,8 +71,6 @@ class OddFolder : public ::testing::Test {
     put("train/dog/wrong.dat");
     put("train/dog/trailing.png ");
     put("train/dog/scan.JPG");
-    text("train/dog/tiny.pgm", "P5 2 1 255\nab");
-    text("train/dog/plain.ppm", "P3 # c\n1 1 255\n1 2 3");
     write_jpeg(place("train/dog/x.jfif"), 9, 9, {1, 2, 3});
     write_jpeg(place("train/dog/x.jpe"), 9, 9, {1, 2, 3});
     put("Validation/cat/a.png");
@@ -99,6 +97,9 @@ class OddFolder : public ::testing::Test {
     EXPECT_EQ(::mkfifo(place("train/cat/queue").c_str(), 0600), 0);
   }
 
+  // The header of a BMP.
+  static inline const std::string kBitmap = "BM" + std::string(12, '\0') + "(" + std::string(39, '\0');
+
   TestFolder folder_;
   OwnCache cache_;
   unsigned char red_ = 0;
@@ -107,11 +108,11 @@ class OddFolder : public ::testing::Test {
 TEST_F(OddFolder, IsAccountedForToTheLastFile) {
   every_oddity();
   const auto data = start();
-  EXPECT_EQ(data->size(Split::kTrain), 11);
+  EXPECT_EQ(data->size(Split::kTrain), 9);
   EXPECT_EQ(data->size(Split::kVal), 2);
   EXPECT_EQ(data->size(Split::kTest), 2);
   const auto account = data->account();
-  EXPECT_EQ(account.used, 15);
+  EXPECT_EQ(account.used, 13);
   EXPECT_EQ(all_of(account), files_there());
   EXPECT_EQ(reasons(*data), (std::map<std::string, int64_t>{{".txt", 1},
                                                             {".json", 1},
@@ -129,18 +130,31 @@ TEST_F(OddFolder, RefusesByNameWhatIsCalledAPictureAndCannotBeRead) {
   put("dog/a.png");
   text("cat/scan.tif", std::string("II*\0\10\0\0\0", 8));
   text("cat/moving.gif", "GIF89a");
+  text("cat/bitmap", kBitmap);
+  text("dog/grey.pgm", "P5 2 1 255\nab");
   text("cat/unnamed", std::string("\0\0\0\x18"
                                   "ftypheic",
                                   12));
   ASSERT_EQ(::mkfifo(place("dog/pipe.png").c_str(), 0600), 0);
   fs::create_symlink("nowhere", place("dog/gone.jpg"));
-  EXPECT_THAT(problem(), AllOf(HasSubstr("cat/scan.tif: is a TIFF, expected PNG"), HasSubstr("; convert it"),
-                               HasSubstr("cat/moving.gif: is a GIF"), HasSubstr("cat/unnamed: is a HEIF"),
-                               HasSubstr("dog/pipe.png: is a named pipe, expected a file"),
-                               HasSubstr("dog/gone.jpg: cannot be opened")));
+  EXPECT_THAT(
+      problem(),
+      AllOf(HasSubstr("cat/scan.tif: is a TIFF, expected PNG"), HasSubstr("cat/moving.gif: is a GIF"),
+            HasSubstr("cat/bitmap: is a BMP"), HasSubstr("dog/grey.pgm: is a PNM"), HasSubstr("cat/unnamed: is a HEIF"),
+            HasSubstr("dog/pipe.png: is a named pipe, expected a file"), HasSubstr("dog/gone.jpg: cannot be opened")));
   const auto data = start({{"skip_unreadable", "true"}});
-  EXPECT_EQ(reasons(*data), (std::map<std::string, int64_t>{{"unreadable", 5}}));
+  EXPECT_EQ(reasons(*data), (std::map<std::string, int64_t>{{"unreadable", 7}}));
   EXPECT_EQ(all_of(data->account()), files_there());
+}
+
+TEST_F(OddFolder, OfBitmapsAloneSaysWhatTheyAreAndHowToConvertThem) {
+  text("cat/1.bmp", kBitmap);
+  text("dog/1.ppm", "P6 1 1 255\nabc");
+  EXPECT_THAT(problem(),
+              AllOf(HasSubstr("photos: 2 images cannot be read"),
+                    HasSubstr("cat/1.bmp: is a BMP, expected PNG, JPEG or WebP; convert it (mogrify -format png FILE)"),
+                    HasSubstr("dog/1.ppm: is a PNM"), HasSubstr("Replace or remove them")));
+  EXPECT_THAT(problem({{"skip_unreadable", "true"}}), HasSubstr("photos: no image of train can be read"));
 }
 
 TEST_F(OddFolder, LosesNoSplitAndNoClassToWhatCannotBeRead) {

@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 from command import SMALL, CommandTest, main
+from init_test import png
 from partial_clone import PARTS, PREFIX, PartialClone, named
 
 DIGITS = "experiments/digits.yaml"
@@ -70,7 +71,7 @@ class OnDemand(CommandTest):
         (self.folder / "own.yaml").write_text("defaults: [experiments/digits, model/lenet]\noptimizer: {plugin: adam, lr: 0.001}\n")
         for label in ("cat", "dog"):
             (self.folder / "photos" / label).mkdir(parents=True)
-            (self.folder / "photos" / label / "1.ppm").write_bytes(b"P6 2 2 255\n" + bytes(12))
+            (self.folder / "photos" / label / "1.png").write_bytes(png(2, (0, 0, 0)))
         for words, needed in WAYS:
             with self.subTest(" ".join(words)):
                 self.clone.put(*OF_DIGITS)

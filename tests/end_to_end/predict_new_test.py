@@ -98,12 +98,11 @@ class PredictNew(CommandTest):
 
     def test_ink_on_paper_is_told_of_where_the_training_pictures_are_light_on_dark(self):
         self.ddprun(*SMALL, "run.dir=run")
-        stroke = bytes(20 if 12 < n % 28 < 16 else 250 for n in range(28 * 28))
-        for name, pixels in (("ink", stroke), ("chalk", bytes(255 - pixel for pixel in stroke))):
-            (self.folder / f"{name}.pgm").write_bytes(b"P5 28 28 255\n" + pixels)
-        said = self.ddprun("predict", "run", "--input", "*.pgm", "--out", "p.csv").err()
+        for name, brightness in (("ink", 225), ("chalk", 30)):
+            (self.folder / f"{name}.png").write_bytes(png(28, (brightness,), channels=1))
+        said = self.ddprun("predict", "run", "--input", "*.png", "--out", "p.csv").err()
         self.assertIn("the brightness of 1 of 2 pictures is opposite to that of the training pictures: these are light on dark", said)
-        self.assertNotIn("opposite", self.ddprun("predict", "run", "--input", "chalk.pgm", "--out", "c.csv").text())
+        self.assertNotIn("opposite", self.ddprun("predict", "run", "--input", "chalk.png", "--out", "c.csv").text())
 
     def test_what_is_no_picture_is_named_and_nothing_is_predicted_unless_it_may_be_skipped(self):
         self.train_on_pictures()

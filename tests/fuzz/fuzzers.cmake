@@ -23,8 +23,8 @@ list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
   datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp
-  datasets/image_folder/bmp_image.cpp datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
-  datasets/image_folder/png_image.cpp datasets/image_folder/png_metadata.cpp datasets/image_folder/pnm_image.cpp datasets/image_folder/webp_image.cpp
+  datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
+  datasets/image_folder/png_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
   datasets/text/token_file.cpp)

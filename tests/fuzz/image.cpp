@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PNG, JPEG, WebP, BMP and PNM, as the dataset image_folder reads them.
+// PNG, JPEG and WebP, as the dataset image_folder reads them.
 #include "fuzz/fuzz_target.h"
 #include "image_file.h"
 

@@ -4,21 +4,13 @@
 
 #include "pixels.h"
 
-#include <cstdint>
-#include <optional>
-#include <string>
+#include <string_view>
 
 namespace ddprun::images {
 
-// What a picture's file says of it, as Pillow gathers it.
-struct Metadata {
-  std::optional<std::string> exif = {};  // from the byte order on, or after "Exif" and two zeros, once or twice
-  std::string xmp = {};                  // a text in XML
-};
-
-// Returns the orientation that the data name, 1 to 8: Exif's, or where that names none XMP's. 1 if none does, or they
-// are damaged.
-int orientation_of(const Metadata& data);
+// Returns the orientation that Exif data name, 1 to 8; 1 if they name none, or are damaged. They begin with the byte
+// order, or before that with "Exif" and two zeros.
+int orientation_of(std::string_view exif);
 
 // Returns the size that a picture has once it is turned.
 Size turned(const Size& size, int orientation);

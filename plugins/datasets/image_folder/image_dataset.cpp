@@ -37,7 +37,7 @@ void ImageDataset::read(Options& options) {
                                   "before a run decode all images, not only their headers, to find what is damaged");
   read_format(options);
   reading_.turn =
-      options.get<bool>("exif_rotation", true, "turn pictures as their Exif and XMP data say, as viewers show them");
+      options.get<bool>("exif_rotation", true, "turn pictures as their Exif data say, as viewers show them");
   reading_.most_pixels = options.get<int64_t>(
       "max_pixels", kMostPixels,
       "larger pictures are refused; a JPEG is counted as it is decoded, halved while it stays twice as large as resize",

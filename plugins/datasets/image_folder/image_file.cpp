@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "image_file.h"
 
-#include "bmp_image.h"
 #include "exif.h"
 #include "jpeg_image.h"
 #include "picture_files.h"
 #include "png_image.h"
-#include "pnm_image.h"
 #include "webp_image.h"
 
 #include <ddprun/error.h>
@@ -58,7 +56,7 @@ PictureKind kind_of(std::FILE* file) {
   const auto found = file_kind({bytes.data(), got});
   if (found.kind == PictureKind::kNone || found.kind == PictureKind::kOther)
     throw std::runtime_error(std::string("is ") + found.name + ", expected " + kReadPictures +
-                             (found.kind == PictureKind::kOther ? "; convert it" : ""));
+                             (found.kind == PictureKind::kOther ? "; convert it (mogrify -format png FILE)" : ""));
   return found.kind;
 }
 
@@ -67,8 +65,6 @@ std::unique_ptr<Decoder> decoder_of(PictureKind kind, std::FILE* file) {
     case PictureKind::kPng: return open_png(file);
     case PictureKind::kJpeg: return open_jpeg(file);
     case PictureKind::kWebP: return open_webp(file);
-    case PictureKind::kBmp: return open_bmp(file);
-    case PictureKind::kPnm: return open_pnm(file);
     case PictureKind::kOther:
     case PictureKind::kNone: break;
   }

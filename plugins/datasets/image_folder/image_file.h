@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// PNG, JPEG, WebP, BMP and PNM pictures, told apart by their first bytes, not by their name. Safe to call from any
-// thread. All throw UserError that names the picture and says what is wrong: it is no picture or no file, is damaged,
-// or is larger than allowed.
+// PNG, JPEG and WebP pictures, told apart by their first bytes, not by their name. Safe to call from any thread. All
+// throw UserError that names the picture and says what is wrong: it is no picture or no file, is damaged, or is larger
+// than allowed.
 #pragma once
 
 #include "encoded_picture.h"
@@ -13,7 +13,7 @@ namespace ddprun::images {
 
 // How pictures are read.
 struct Reading {
-  bool turn = true;                   // as Exif and XMP data say
+  bool turn = true;                   // as Exif data say
   int64_t most_pixels = kMostPixels;  // that are held in memory for one picture
   int64_t least_side = 0;             // a larger JPEG is halved while both its sides keep this; 0: it is refused
 };

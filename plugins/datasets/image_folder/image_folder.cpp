@@ -38,4 +38,4 @@ class ImageFolder final : public images::ImageDataset {
 }  // namespace
 
 DDPRUN_DATASET(ImageFolder, "image_folder",
-               "your own PNG, JPEG, WebP, BMP and PNM pictures, in one folder per class or listed in a CSV")
+               "your own PNG, JPEG and WebP pictures, in one folder per class or listed in a CSV")

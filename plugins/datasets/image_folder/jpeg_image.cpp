@@ -16,7 +16,7 @@
 namespace ddprun::images {
 namespace {
 
-constexpr int kExifMarker = JPEG_APP0 + 1;  // and XMP's
+constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr unsigned kMostExif = 0xFFFF;
 constexpr int64_t kMargin = 16;   // columns that smoothing of colours may look at beyond the cut
 constexpr size_t kUnaligned = 1;  // libjpeg-turbo writes aligned rows around the cache, where they are read next
@@ -104,7 +104,7 @@ class Jpeg final : public Decoder {
       self.info_.src = &self.source_;
       jpeg_read_header(&self.info_, TRUE);
     });
-    return {.size = {info_.image_height, info_.image_width}, .orientation = orientation_of(metadata())};
+    return {.size = {info_.image_height, info_.image_width}, .orientation = orientation_of(exif())};
   }
 
   // All scans of a picture that has several are kept in memory, two bytes a number.
@@ -157,14 +157,13 @@ class Jpeg final : public Decoder {
     if (info_.output_scanline == info_.output_height) run([](Jpeg& self) { jpeg_finish_decompress(&self.info_); });
   }
 
-  // Exif data may continue in a second marker. Of several XMP texts the last counts.
-  Metadata metadata() const {
-    constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
-    Metadata data;
+  // The data may continue in a second marker.
+  std::string exif() const {
+    constexpr std::string_view kName("Exif\0\0", 6);
+    std::string data;
     for (const auto* marker = info_.marker_list; marker != nullptr; marker = marker->next) {
       const std::string_view content(reinterpret_cast<const char*>(marker->data), marker->data_length);
-      if (content.starts_with(kExif)) data.exif = data.exif.value_or("").append(content.substr(kExif.size()));
-      if (content.starts_with(kXmp)) data.xmp = content.substr(kXmp.size());
+      if (content.starts_with(kName)) data += content.substr(kName.size());
     }
     return data;
   }

@@ -2,7 +2,6 @@
 #include "png_image.h"
 
 #include "exif.h"
-#include "png_metadata.h"
 
 #include <png.h>
 
@@ -15,6 +14,26 @@
 namespace ddprun::images {
 namespace {
 
+// Returns the content of the last chunk eXIf, which may lie behind the pixels too. The file's position stays.
+std::string exif_of(std::FILE* file) {
+  constexpr size_t kSignature = 8, kSum = 4, kMost = 1 << 20;
+  const long position = std::ftell(file);
+  std::string exif;
+  std::array<png_byte, 8> head{};  // a chunk's length and name
+  for (size_t at = kSignature; std::fseek(file, static_cast<long>(at), SEEK_SET) == 0 &&
+                               std::fread(head.data(), 1, head.size(), file) == head.size();) {
+    const size_t length = png_get_uint_32(head.data());
+    if (std::memcmp(&head[4], "IEND", 4) == 0) break;
+    if (std::memcmp(&head[4], "eXIf", 4) == 0 && length <= kMost) {
+      exif.resize(length);
+      exif.resize(std::fread(exif.data(), 1, length, file));
+    }
+    at += head.size() + length + kSum;
+  }
+  std::fseek(file, position, SEEK_SET);
+  return exif;
+}
+
 // Owns libpng's objects and its error message.
 class Png final : public Decoder {
  public:
@@ -23,8 +42,7 @@ class Png final : public Decoder {
     info_ = png_ ? png_create_info_struct(png_) : nullptr;
     if (!info_) throw std::runtime_error("libpng cannot start");
     png_set_user_limits(png_, kMostSide, kMostSide);
-    // libpng takes as much memory for a chunk as it claims to have. Pixels need none of these; png_metadata() reads its
-    // own.
+    // libpng takes as much memory for a chunk as it claims to have. Pixels need none of these; exif_of() reads its own.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>("eXIf"), 1);
   }
@@ -37,7 +55,7 @@ class Png final : public Decoder {
       png_init_io(self.png_, self.file_);
       png_read_info(self.png_, self.info_);
     });
-    return {.size = size(), .orientation = orientation_of(png_metadata(file_))};
+    return {.size = size(), .orientation = orientation_of(exif_of(file_))};
   }
 
   int64_t decoded_pixels(const Cut&) const override { return size().height * size().width; }

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,7 +34,7 @@ class WebP final : public Decoder {
     if (WebPGetFeatures(bytes_.data(), bytes_.size(), &features) != VP8_STATUS_OK) throw damaged();
     if (features.has_animation) throw std::runtime_error("is an animated WebP, expected a single picture");
     size_ = {features.height, features.width};
-    return {.size = size_, .orientation = orientation_of(metadata())};
+    return {.size = size_, .orientation = orientation_of(exif())};
   }
 
   int64_t decoded_pixels(const Cut&) const override { return size_.height * size_.width; }
@@ -52,17 +51,14 @@ class WebP final : public Decoder {
  private:
   static std::runtime_error damaged() { return std::runtime_error("is a damaged WebP"); }
 
-  Metadata metadata() const {
+  std::string exif() const {
     const WebPData data{bytes_.data(), bytes_.size()};
     const std::unique_ptr<WebPDemuxer, void (*)(WebPDemuxer*)> demuxer(WebPDemux(&data), WebPDemuxDelete);
-    const auto chunk = [&](const char* name) -> std::optional<std::string> {
-      WebPChunkIterator found{};
-      if (!demuxer || !WebPDemuxGetChunk(demuxer.get(), name, 1, &found)) return std::nullopt;
-      std::string content(reinterpret_cast<const char*>(found.chunk.bytes), found.chunk.size);
-      WebPDemuxReleaseChunkIterator(&found);
-      return content;
-    };
-    return {.exif = chunk("EXIF"), .xmp = chunk("XMP ").value_or("")};
+    WebPChunkIterator found{};
+    if (!demuxer || !WebPDemuxGetChunk(demuxer.get(), "EXIF", 1, &found)) return "";
+    std::string content(reinterpret_cast<const char*>(found.chunk.bytes), found.chunk.size);
+    WebPDemuxReleaseChunkIterator(&found);
+    return content;
   }
 
   std::FILE* file_;

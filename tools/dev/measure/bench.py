@@ -6,9 +6,9 @@ import pathlib
 import sys
 
 from measure import data, table
-from measure.comparisons import TABLES
+from measure.comparisons import loader, same_bits, scaling, training, wide_resnet
 
-BY_NAME = {one.name: one for one in TABLES}
+BY_NAME = {one.name: one for module in (training, loader, same_bits, scaling, wide_resnet) for one in module.TABLES}
 
 
 @dataclasses.dataclass(eq=False)  # so that what is made of it can be cached

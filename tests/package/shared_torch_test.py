@@ -75,7 +75,9 @@ class SharedTorch(unittest.TestCase):
         self.assertGreater(json.loads(self.record.read_text())["cpu"], 0.3)
 
     def test_it_ends_with_whoever_asked_for_it_and_all_below_it_does(self):
-        code = "import helper, subprocess\nsubprocess.run(['sh', '-c', 'echo begun; cat; true'])"
+        """While it starts more of them, too."""
+        shell = "exec 3<&0; n=0; while [ $n -lt 400 ]; do cat <&3 & n=$((n + 1)); [ $n != 50 ] || echo begun; done; wait"
+        code = f"import helper, subprocess\nsubprocess.run(['sh', '-c', {shell!r}])"
         with subprocess.Popen(self.command(code), env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
             self.assertEqual(started.stdout.readline(), b"begun\n")
             started.kill()

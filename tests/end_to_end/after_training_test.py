@@ -149,9 +149,7 @@ class AfterTraining(CommandTest):
     def test_ctrl_c_ends_it_at_once_and_leaves_nothing(self):
         running = self.start("predict", "run", "--out", "a.csv", "launch.workers=2", "dataset.test_size=300000")  # not over before it is stopped
         self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
-        workers = self.workers().values()
-        for pid in workers:  # so that they do not end by themselves
-            os.kill(pid, signal.SIGSTOP)
+        workers = self.stop_workers(running)  # so that they do not end by themselves
         running.send(signal.SIGINT)
         self.wait_until(lambda: all(is_pending(pid, signal.SIGTERM) for pid in workers), "the launcher to end them", running)
         for pid in workers:

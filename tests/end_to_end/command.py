@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -224,6 +225,17 @@ class CommandTest(unittest.TestCase):
     def workers(self):
         """{rank: pid}."""
         return {int(env["RANK"]): pid for pid, env in self.processes().items() if "DDPRUN_RUN_DIR" in env}
+
+    def stop_workers(self, running):
+        """Sends them SIGSTOP, and waits until it holds: of two signals a process takes the one with the lower number first. Returns
+        their ids."""
+        workers = list(self.workers().values())
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        stopped = re.compile(r"^State:\tT", re.MULTILINE)
+        self.wait_until(lambda: all(stopped.search(pathlib.Path(f"/proc/{pid}/status").read_text()) for pid in workers),
+                        "the workers to stop", running)
+        return workers
 
     def end_processes(self):
         for pid in self.processes():

@@ -142,9 +142,7 @@ class StopAndResume(CommandTest):
 
     def test_a_second_ctrl_c_ends_at_once(self):
         running = self.begin(2)
-        workers = self.workers()
-        for pid in workers.values():  # that cannot answer the first
-            os.kill(pid, signal.SIGSTOP)
+        self.stop_workers(running)  # they cannot answer the first
         running.send(signal.SIGINT)
         self.wait_until(lambda: "Ctrl-C again ends at once" in running.err(), "the first to be answered", running)
         answered = time.monotonic()  # two within a tenth of a second are one press of the keys

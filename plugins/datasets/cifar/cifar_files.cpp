@@ -71,7 +71,7 @@ CifarFiles read_folder(const Path& folder, const CifarTable& table) {
 
 // Returns the tar in a .tar.gz. zlib unpacks it, because libarchive does not check gzip's checksum.
 std::vector<uint8_t> unpacked(const Path& path, size_t most) {
-  constexpr size_t kPart = 1 << 22;
+  constexpr size_t kPart = 1 << 16;
   if (!is_gzip(path)) refuse(path.string(), "is not a .tar.gz archive; download it again");
   GzipFile file(path);
   std::vector<uint8_t> tar;

@@ -269,6 +269,16 @@ class SilentOnWhatCounts : public OfSequences {
   }
 };
 
+// Divides by the number of those that count, be there none.
+class SpoilingWhereNoneCounts : public OfSequences {
+ public:
+  Step step(const Batch& batch, const Objective&) override {
+    const auto counts = batch.target.ne(kIgnoredClass);
+    const auto squares = forward(batch.input).square().sum(2);
+    return {.loss = (squares * counts).sum() / counts.sum(), .metrics = {}, .counted = counts.sum()};
+  }
+};
+
 TEST(ModelRanks, TrainTheMeanOverTheSymbolsThatCount) {
   auto test = test_of<OfSequences>({.sample_shape = {5, 2}, .classes = 3});
   test.batch = random_batch(test.data, 8);
@@ -276,6 +286,8 @@ TEST(ModelRanks, TrainTheMeanOverTheSymbolsThatCount) {
   EXPECT_THAT(all(test), IsEmpty());
   test.make = [] { return std::make_shared<SilentOnWhatCounts>(); };
   EXPECT_THAT(ranks_agree(test), StartsWith("in a batch with targets that do not count the loss of a batch is"));
+  test.make = [] { return std::make_shared<SpoilingWhereNoneCounts>(); };
+  EXPECT_THAT(ranks_agree(test), StartsWith("in a batch with targets that do not count the gradient of layer.weight"));
 }
 
 TEST(ModelRanks, NeedAFewSamples) {

@@ -21,6 +21,17 @@ struct IdleKey {
   const char* why;
 };
 
+// A key whose `Config::steps` a run with trainer.max_steps may end before.
+template <class Config>
+IdleKey steps_behind_the_end(const char* key) {
+  return {key,
+          [](const Experiment& experiment) {
+            const auto end = experiment.trainer.max_steps;
+            return end > 0 && experiment.features.of<Config>().steps.first > end;
+          },
+          "the run ends before them (trainer.max_steps)"};
+}
+
 // A key of what begins at a step that a run may not come to.
 struct BeginningKey {
   const char* key;

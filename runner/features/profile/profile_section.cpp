@@ -18,18 +18,14 @@ ProfileConfig read_profile(Options& options) {
   return profile;
 }
 
-int64_t first_of(const Experiment& experiment) { return experiment.features.of<ProfileConfig>().steps.first; }
-
 }  // namespace
 
 FeatureSection section_of_profile() {
   auto section = feature_section<read_profile>(
       "profile", "which steps are traced for chrome://tracing or Perfetto, {steps: 10..20}; none if absent");
-  section.idle = {{"profile.steps",
-                   [](const Experiment& e) { return e.trainer.max_steps > 0 && first_of(e) > e.trainer.max_steps; },
-                   "the run ends before them (trainer.max_steps)"}};
+  section.idle = {steps_behind_the_end<ProfileConfig>("profile.steps")};
   section.beginnings = {{"profile.steps", "the profile begins", [](const Experiment& e, int64_t /*steps_per_epoch*/) {
-                           return e.trainer.max_steps > 0 ? 0 : first_of(e);
+                           return e.trainer.max_steps > 0 ? 0 : e.features.of<ProfileConfig>().steps.first;
                          }}};
   return section;
 }

@@ -29,11 +29,7 @@ FeatureSection section_of_record() {
   auto section = feature_section<read_record>(
       "record",
       "which steps are recorded operator by operator, {steps: 10..20}, as `ddprun replay` does; none if absent");
-  section.idle = {{"record.steps",
-                   [](const Experiment& e) {
-                     return e.trainer.max_steps > 0 && e.features.of<RecordConfig>().steps.first > e.trainer.max_steps;
-                   },
-                   "the run ends before them (trainer.max_steps)"}};
+  section.idle = {steps_behind_the_end<RecordConfig>("record.steps")};
   return section;
 }
 

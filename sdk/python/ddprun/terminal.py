@@ -10,8 +10,3 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 def printable(text):
     """Returns the text without what a terminal would obey instead of showing it."""
     return CONTROL.sub("?", str(text))
-
-
-def has_control(text):
-    """Whether it has a character that cannot be within a line; text for one line of a script must not."""
-    return re.search(r"[\x00-\x1f\x7f]", text) is not None

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // bin/ddprun: the first moments of the program. It runs what needs no LibTorch, or sets what libraries read when they
-// are loaded, loads LibTorch with lib/ddprun/program.so, and goes on there.
+// are loaded, loads LibTorch with lib/ddprun/program.so, and continues there.
 #include "base/fork_server.h"
 #include "base/log.h"
 #include "base/openmp_threads.h"
@@ -101,7 +101,7 @@ struct Replaced {
 Replaced<void(int)> replaced_exit{"exit"}, replaced_end{"_exit"};
 Replaced<ddprun::CreateThread> replaced_create{"pthread_create"};
 
-// Returns program.so, or null after it has told why it cannot be loaded.
+// Returns program.so, or null after it has said why it cannot be loaded.
 void* load_program() {
   const auto prefix = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   beginning.set_spin = !ddprun::user_sets_spin();

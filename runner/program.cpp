@@ -44,11 +44,11 @@ namespace {
 }
 
 // A mistake in the command or the experiment is every rank's: of those that an engine has started on this machine the
-// first tells it. torchrun shows the message of the rank that failed first, from a file; ddprun.train raises it on
+// first reports it. torchrun shows the message of the rank that failed first, from a file; ddprun.train raises it on
 // each.
-int tell(const std::string& message, int exit_code) {
-  const bool told = ddprun::tell_torchrun(message) || exit_code == ddprun::kExitUsage;
-  if (!told || ddprun::is_first_of_its_node() || std::getenv(ddprun::kRunFile)) ddprun::log::error(message);
+int report(const std::string& message, int exit_code) {
+  const bool reported = ddprun::inform_torchrun(message) || exit_code == ddprun::kExitUsage;
+  if (!reported || ddprun::is_first_of_its_node() || std::getenv(ddprun::kRunFile)) ddprun::log::error(message);
   return exit_code;
 }
 
@@ -76,9 +76,9 @@ int run(int argc, char** argv) try {
 } catch (const ddprun::Exit& exit) {
   return ddprun::with_whole_answer(exit.code);
 } catch (const ddprun::UserError& error) {  // the experiment, a plugin or the data are wrong: the text says how
-  return tell(error.what(), ddprun::kExitUsage);
+  return report(error.what(), ddprun::kExitUsage);
 } catch (const std::exception& error) {  // we are wrong, or the machine is
-  return tell(std::string("internal error: ") + error.what(), ddprun::kExitFailed);
+  return report(std::string("internal error: ") + error.what(), ddprun::kExitFailed);
 }
 
 }  // namespace

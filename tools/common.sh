@@ -35,7 +35,7 @@ compilers() {
   echo "${DDPRUN_JOBS:-$((cores < memory ? cores : memory))}"
 }
 
-# The lines of a log that tell why a command failed: those around errors, else its end.
+# The lines of a log that say why a command failed: those around errors, else its end.
 show_failure() {
   local log=$1
   { grep -nE -A3 '(^|[^a-z_])(error|ERROR|FAILED|CMake Error|fatal)(:| |\b)' -- "$log" || true; } | head -n 30 >&2

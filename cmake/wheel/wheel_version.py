@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What pyproject.toml cannot say itself: the version, and which torch the wheel needs. LibTorch's C++ ABI lasts for one minor
-version of torch, so there is a wheel for each, and their names tell them apart: 0.2.0+torch2.11."""
+version of torch, so there is a wheel for each, and their names distinguish them: 0.2.0+torch2.11."""
 
 import os
 import pathlib

@@ -32,10 +32,10 @@ void write_error_file(const std::filesystem::path& file, const LaunchResult& own
   if (report.empty() || file.empty()) return;
   write(file, report, failed && own.failed_at > 0 ? wall_seconds_at(own.failed_at) : wall_seconds());
 } catch (...) {
-  // The exit code still tells torchrun that this rank failed.
+  // The exit code still shows torchrun that this rank failed.
 }
 
-bool tell_torchrun(const std::string& problem) noexcept try {
+bool inform_torchrun(const std::string& problem) noexcept try {
   const auto file = process_environment().find("TORCHELASTIC_ERROR_FILE");
   if (!file) return false;
   write(file->value, problem, wall_seconds());

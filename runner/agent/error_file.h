@@ -17,7 +17,7 @@ void write_error_file(const std::filesystem::path& file, const LaunchResult& own
 
 // Writes what kept this process from joining, or ended it. Returns whether torchrun waits for the file and it was
 // written. Never throws.
-bool tell_torchrun(const std::string& problem) noexcept;
+bool inform_torchrun(const std::string& problem) noexcept;
 
 // Returns whether this process is the first of the ranks that torchrun, mpirun or srun started on this machine, by the
 // innermost that did; true if none of them has.

@@ -118,15 +118,15 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir) {
 }
 
 std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder) {
-  constexpr auto kTellAfter = std::chrono::seconds(1), kGiveUpAfter = std::chrono::seconds(60);
+  constexpr auto kWarnAfter = std::chrono::seconds(1), kGiveUpAfter = std::chrono::seconds(60);
   const auto begin = std::chrono::steady_clock::now();
-  for (bool told = false;;) {
+  for (bool warned = false;;) {
     if (auto locked = lock(folder, LOCK_SH)) return locked;
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (waited > kGiveUpAfter)
       throw UserError(log::text(folder.string(), ": another process has had it locked for ", kGiveUpAfter.count(),
                                 " s; end that process (fuser names it), or use another checkpoint"));
-    if (waited > kTellAfter && !std::exchange(told, true))
+    if (waited > kWarnAfter && !std::exchange(warned, true))
       log::info("waiting for " + folder.string() + ", which another process has locked");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

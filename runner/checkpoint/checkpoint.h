@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-// The parameters that a checkpoint does not hold, with checkpoint.only_trainable: no step trains them, and whoever
+// The parameters that a checkpoint does not hold, with checkpoint.only_trainable: no step trains them, and who
 // makes the model as the run did has them (weights/base_weights.h).
 struct LeftOutWeights {
   uint64_t digest = 0;  // of the weights that the run began with
@@ -110,7 +110,7 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
 // Returns the weights to predict with that a verified checkpoint holds: the EMA if it has one, otherwise the weights
-// themselves; and the buffers. Whoever needs those too that it leaves out calls whole_weights()
+// themselves; and the buffers. Who needs those too that it leaves out calls whole_weights()
 // (weights/whole_weights.h).
 TensorDict inference_weights(const CheckpointInfo& info);
 

@@ -100,7 +100,7 @@ class Communicator {
 
  private:
   World world_;
-  int messages_ = 0;  // of start_broadcast(), which tell each other apart by their numbers
+  int messages_ = 0;  // of start_broadcast(), which differ by their numbers
   CommunicatorOptions options_;
   c10::intrusive_ptr<c10d::Backend> nccl_;  // null without GPUs
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

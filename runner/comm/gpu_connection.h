@@ -10,7 +10,7 @@ namespace ddprun {
 
 // A rank's GPU.
 struct GpuUse {
-  std::string machine;      // as NCCL tells machines apart
+  std::string machine;      // as NCCL distinguishes machines
   std::string host;         // the machine's name
   std::string gpu;          // DeviceBackend::identity(), unique on a machine; empty: unknown
   std::string description;  // "NVIDIA H200, 139 GiB"

@@ -77,8 +77,8 @@ class PartSums {
 // in the order of the tree and sends the result to all. Each of the two is an all-to-all, straight out of the bucket
 // where a rank has a single sum, and straight into it. A small bucket's chunks are all of it, in one round: every rank
 // adds all ranks' sums, which takes less time than waiting twice. Where each parameter's gradient is needed by its
-// owner alone, the result is sent to that one: a reduce-scatter in chunks that load all links alike, whoever the owners
-// are.
+// owner alone, the result is sent to that one: a reduce-scatter in chunks that load all links alike, whichever the
+// owners are.
 //
 // c10d calls it in backward, for one bucket after the other. A large one is exchanged in pieces, because what is
 // received takes as much memory. Meanwhile the piece before is under way: its sums are added and sent when the next one

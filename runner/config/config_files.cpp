@@ -71,17 +71,17 @@ fs::path near_experiment(const fs::path& given, const std::vector<fs::path>& sea
 // Returns why something that is there is no experiment, and which command takes it; empty for what may be one.
 std::string other_use(const fs::path& given) {
   const auto word = given.string(), name = given.filename().string();
-  const auto told = [&](const std::string& what, const std::string& command, const std::string& does) {
+  const auto hint = [&](const std::string& what, const std::string& command, const std::string& does) {
     return word + ": " + what + ", expected an experiment, a YAML file; `ddprun " + command + "` " + does;
   };
   std::error_code error;
-  if (is_table_name(name) && is_readable(given)) return told("a table", "init " + word, "writes one for it");
+  if (is_table_name(name) && is_readable(given)) return hint("a table", "init " + word, "writes one for it");
   if (is_picture_name(name) && is_readable(given))
-    return told("a picture", "init FOLDER", "writes one for a folder of pictures");
+    return hint("a picture", "init FOLDER", "writes one for a folder of pictures");
   if (!fs::is_directory(given, error)) return "";
-  if (fs::exists(given / "config.yaml", error)) return told("the folder of a run", "resume " + word, "continues it");
-  if (fs::exists(given / "latest", error)) return told("a folder of runs", "list " + word, "lists them");
-  return told("a folder", "init " + word, "writes one if there are data in it");
+  if (fs::exists(given / "config.yaml", error)) return hint("the folder of a run", "resume " + word, "continues it");
+  if (fs::exists(given / "latest", error)) return hint("a folder of runs", "list " + word, "lists them");
+  return hint("a folder", "init " + word, "writes one if there are data in it");
 }
 
 std::vector<fs::path> places_of(const fs::path& given, const std::vector<fs::path>& search_path) {

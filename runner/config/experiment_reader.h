@@ -28,7 +28,7 @@ Experiment load_experiment(const ComposeInput& input, std::vector<std::string>& 
 // Does the same, but throws UserError for any mistake.
 Experiment load_experiment(const ComposeInput& input);
 
-// Returns what ignored_changes() says of an experiment that is to go on with the run in this folder, whose config.yaml
+// Returns what ignored_changes() says of an experiment that is to continue the run in this folder, whose config.yaml
 // is `recorded`.
 std::vector<std::string> ignored_by_run(const std::filesystem::path& run, const Value& recorded, const Experiment& now,
                                         const std::set<FixedKey::By>& by);

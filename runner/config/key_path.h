@@ -34,7 +34,7 @@ const Value* find_at(const Value& root, const KeyPath& path);
 // Returns the value's place, or that of the section it is missing in.
 Origin place_at(const Value& root, KeyPath path);
 
-// A value and its path; a key may have dots of its own, which are not told from those between keys.
+// A value and its path; a key may have dots of its own, which are not distinguished from those between keys.
 struct PlacedValue {
   std::string path;
   const Value& value;

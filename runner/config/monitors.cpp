@@ -62,10 +62,10 @@ std::vector<Monitor> unknown_monitors(const Experiment& experiment, const std::v
 std::string unknown_metric(const std::string& name, const std::vector<std::string>& known) {
   const auto near = nearest_name(name, known);
   auto text = "no metric is called " + name + "; " + (near.empty() ? "" : "did you mean " + near + "? ") + "known: ";
-  constexpr size_t kMostTold = 40;  // those of a thousand classes help nobody
-  const auto told = std::min(known.size(), kMostTold);
-  for (size_t i = 0; i < told; ++i) text += (i == 0 ? "" : ", ") + known[i];
-  return text + (told < known.size() ? " and " + std::to_string(known.size() - told) + " more" : "");
+  constexpr size_t kMostListed = 40;  // those of a thousand classes help nobody
+  const auto listed = std::min(known.size(), kMostListed);
+  for (size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + known[i];
+  return text + (listed < known.size() ? " and " + std::to_string(known.size() - listed) + " more" : "");
 }
 
 }  // namespace ddprun

@@ -75,10 +75,10 @@ void note(Value& root, const KeyPath& path, const KeyPath& displaced, const Valu
   auto& section = *find_at(root, {path.front()});
   const auto entry = std::ranges::find(section.entries(), path.back(), &Value::Entry::key);
   const auto place = value.origin().text();
-  const auto told =
+  const auto cause =
       in_place_of(name_beside(displaced, path)) + shown(value) + (place.empty() ? "" : " (" + place + ")");
-  entry->value.set_origin({.source = entry->value.origin().text() + told});
-  entry->key_origin = {.source = entry->key_origin.text() + told};
+  entry->value.set_origin({.source = entry->value.origin().text() + cause});
+  entry->key_origin = {.source = entry->key_origin.text() + cause};
 }
 
 }  // namespace

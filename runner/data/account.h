@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells people what a dataset found where it looked, and what of that it left alone.
+// Says what a dataset found where it looked, and what of that it left alone.
 #pragma once
 
 #include <ddprun/dataset.h>

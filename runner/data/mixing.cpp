@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr uint64_t kMixDraws = 0x6D69780000000000;  // "mix": told apart from other uses of the seed
+constexpr uint64_t kMixDraws = 0x6D69780000000000;  // "mix": distinct from other uses of the seed
 
 // Draws from Beta(alpha, alpha).
 double draw_share(double alpha, RandomStream& random) {

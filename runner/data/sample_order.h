@@ -57,7 +57,7 @@ class StepPlan {
 
   // Returns the fewest samples, at least 1, that one of `world` ranks computes at once in a step, or that all compute
   // `together`; with micro-batches of at most `micro_batch`, 0: none. No step has fewer than the last one. With shards,
-  // each is computed alone, whoever does it.
+  // each is computed alone, on any rank.
   int64_t smallest_part(int64_t step_in_epoch, int64_t world, int64_t micro_batch, bool together) const;
 
  private:

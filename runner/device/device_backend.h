@@ -113,7 +113,7 @@ class DeviceBackend {
 };
 
 // Lets the fork server (base/fork_server.h) load the backend's libraries for the workers, which takes longer than
-// LibTorch alone, while this process goes on. They touch no GPU until a worker uses them.
+// LibTorch alone, while this process continues. They touch no GPU until a worker uses them.
 void preload_cuda_backend();
 
 // Loads the backend and binds this process to GPU number `local_rank`, and to the next ones if `gpus` > 1. Throws

@@ -16,7 +16,7 @@ set(features
   range_test     # `ddprun find-lr`
   system_rows
   max_time
-  callbacks      # last: what they are told is what the others have made of the step
+  callbacks      # last: what they see is what the others have made of the step
 )
 
 # ddprun_feature(SOURCES <file>... [SECTION] [COMMANDS <name>... [COMMAND_SOURCES <file>...]] [KEYS <key>|<key>=<value>...])

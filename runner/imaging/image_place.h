@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells where each pixel of a training image comes from after crop, flip and cutout: ImageAugmentation::apply pixel by
+// Says where each pixel of a training image comes from after crop, flip and cutout: ImageAugmentation::apply pixel by
 // pixel, with the same draws. The code includes nothing but its like, because it is compiled for the CPU and, at run
 // time, for the GPU.
 #pragma once

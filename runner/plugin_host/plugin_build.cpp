@@ -147,7 +147,7 @@ fs::path build_plugin(const std::string& given) {
   fs::create_directory(result);
   compile(source, command, plugin_in(result, source), workshop.path() / "sources");
   fs::copy_file(source, result / source.filename(),
-                error);  // for whoever reads a run: the plugin works without it
+                error);  // for those who read a run: the plugin works without it
   const auto sources = dependencies_in(workshop.path() / "sources");
   std::string lines;
   for (const auto& file : sources) lines += file.string() + "\n";

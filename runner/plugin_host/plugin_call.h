@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls plugins' hooks, so that an error says which plugin it came from, and a crash in one can be told from others.
+// Calls plugins' hooks, so that an error says which plugin it came from, and a crash in one is not taken for another's.
 #pragma once
 
 #include "base/current_op.h"

@@ -53,20 +53,20 @@ using Say = std::function<void(const std::string&)>;
 
 // Runs in the child.
 void load_and_construct(const PluginInfo& info, const Say& say) {
-  const auto tell = [&](std::string_view sort, const std::string& text) { say(std::string(sort) + text); };
+  const auto report = [&](std::string_view sort, const std::string& text) { say(std::string(sort) + text); };
   try {
-    tell(kDoing, "while it was loaded");
+    report(kDoing, "while it was loaded");
     const auto& descriptor = load_plugin_file(info.file);
-    tell(kFact, "it loads");
-    tell(kDoing, "in its constructor");
+    report(kFact, "it loads");
+    report(kDoing, "in its constructor");
     const auto description = PluginHost({}).describe(fs::absolute(info.file).string(), info.kind);
-    if (description.problem.empty()) tell(kFact, "it is constructed: " + options_text(description.options));
+    if (description.problem.empty()) report(kFact, "it is constructed: " + options_text(description.options));
     if (!description.problem.empty()) tell(description.refused ? kFact : kProblem, description.problem);
-    for (const auto& flaw : flaws_of(description.options)) tell(kProblem, flaw);
-    tell(kDoing, std::string(kLast));
+    for (const auto& flaw : flaws_of(description.options)) report(kProblem, flaw);
+    report(kDoing, std::string(kLast));
     end_plugin(descriptor);
   } catch (const std::exception& error) {
-    tell(kProblem, error.what());
+    report(kProblem, error.what());
   }
 }
 

@@ -63,12 +63,12 @@ class ControlLink {
   virtual void signalled(int signal, bool at_once) = 0;
 
   // Returns the orders that have come; never blocks. Call it when fd() is readable, and at least every ask_within(): it
-  // also tells the coordinator that this launcher is alive. Throws ConnectionLost if the coordinator is gone or silent.
+  // also shows the coordinator that this launcher is alive. Throws ConnectionLost if the coordinator is gone or silent.
   virtual std::vector<Order> take_orders() = 0;
   virtual std::chrono::milliseconds ask_within() const = 0;
   virtual int fd() const = 0;  // to poll for orders; -1: there are none
 
-  // Tells the coordinator that this launcher is alive while it is busy with something else.
+  // Shows the coordinator that this launcher is alive while it is busy with something else.
   virtual void beat() = 0;
 };
 

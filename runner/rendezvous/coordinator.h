@@ -22,7 +22,7 @@
 
 namespace ddprun {
 
-// What a node is told that joins when the run has ended.
+// What a node hears that joins when the run has ended.
 inline constexpr auto kRunIsOver = "the run is over";
 
 struct CoordinatorPlan {
@@ -71,7 +71,7 @@ class Coordinator {
     std::optional<AttemptEnd> end;
     bool failing = false;  // one of its workers failed; how is not known yet
     bool lost = false;
-    bool leaving = false;  // told to end by a signal, while the others continue
+    bool leaving = false;  // asked to end by a signal, while the others continue
     bool started = false;  // its workers of the current attempt have started
     Time end_by = Time::max();
   };

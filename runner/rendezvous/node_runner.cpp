@@ -103,7 +103,7 @@ AttemptEnd failed_to_prepare(const Attempt& attempt, const NodeInfo& info, const
   return {.workers = {end}};
 }
 
-// Tells the coordinator that this launcher is alive while its own thread works elsewhere and does not use the link.
+// Shows the coordinator that this launcher is alive while its own thread works elsewhere and does not use the link.
 class Pulse {
  public:
   Pulse(ControlLink& link, Inbox& inbox)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs one node's part of a run: it joins, starts its workers when told to and reports how they ended, until the run is
-// over.
+// Runs one node's part of a run: it joins, starts its workers when asked to and reports how they ended, until the run
+// is over.
 #pragma once
 
 #include "launch/launcher.h"

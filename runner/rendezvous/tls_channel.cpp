@@ -54,7 +54,7 @@ int key_slot() {
 
 const SharedKey& key_of(const SSL* ssl) { return *static_cast<const SharedKey*>(SSL_get_ex_data(ssl, key_slot())); }
 
-// Pretends that a session with this key was held before. It never expires: OpenSSL would tell its age by the wall
+// Pretends that a session with this key was held before. It never expires: OpenSSL would judge its age by the wall
 // clock, which may leap in the middle of a handshake.
 SSL_SESSION* session_of(SSL* ssl) {
   constexpr long kAges = std::numeric_limits<std::int32_t>::max();  // seconds: 68 years

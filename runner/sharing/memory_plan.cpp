@@ -22,7 +22,7 @@
 
 namespace ddprun {
 
-// LibTorch tells it of each allocation, as it tells its profiler.
+// LibTorch reports each allocation to it, as to its profiler.
 class TensorMemory::Counter final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device device) override {

@@ -99,7 +99,7 @@ bool keeps_gradients(const TrainerConfig& config, int64_t parts);
 // gradients are there".
 std::string text_of(const MemoryPlan& plan, int64_t samples);
 
-// Returns what processes take besides, in the host's memory, while they write a checkpoint and training goes on
+// Returns what processes take besides, in the host's memory, while they write a checkpoint and training continues
 // (checkpoint.async): ", and 2 GB more of worker 0 while it saves", and with a shared optimizer ", 1 GB of each other".
 std::string saving_text(const MemoryPlan& plan);
 

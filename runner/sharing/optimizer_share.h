@@ -99,7 +99,7 @@ class OptimizerShare {
   // Drops the gradients of the other ranks' parameters: the optimizer leaves those alone.
   void drop_others_gradients(const std::vector<NamedParameter>& parameters) const;
 
-  // Fills the other ranks' parameters with NaN, so that whoever reads them before they have come shows it.
+  // Fills the other ranks' parameters with NaN, so that a reader of what has not come shows it.
   void poison_others(const std::vector<NamedParameter>& parameters) const;
 
   // Returns what all ranks have, float32 scalars on one device: own[i] of the next parameter that is this rank's, for

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells when memory is short from all else that may fail, and what to do then.
+// Distinguishes short memory from all else that may fail, and what to do then.
 #pragma once
 
 #include "config/experiment.h"
@@ -13,7 +13,7 @@ namespace ddprun {
 
 class OutOfMemory : public UserError {
  public:
-  // Tells the user what ran ("in step 3"), what was asked for, what is held (a line, or empty), and what to change.
+  // Says what ran ("in step 3"), what was asked for, what is held (a line, or empty), and what to change.
   OutOfMemory(const std::exception& error, const std::string& during, const std::string& advice,
               const std::string& held = "");
 };

@@ -108,7 +108,7 @@ std::string CudaGraphs::difference(const Forms& before, const Forms& now) {
   return (other->first == "input" ? "" : other->first + " ") + sizes(other->second) + " after " + sizes(one->second);
 }
 
-// Returns null if there are too many kinds. All ranks must mean the same kind, which the global number of samples tells
+// Returns null if there are too many kinds. All ranks must mean the same kind, which the global number of samples says
 // them; it is up to the dataset that each rank's part then has one form.
 CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   auto forms = forms_of(batch);
@@ -166,7 +166,7 @@ void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& com
     kind.batch.request = at::empty(batch.request.sizes(), batch.request.options().device(context_.device));
   const auto reason = capture_alike(kind, compute);
   if (!reason.empty()) return refuse(reason);
-  if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
+  if (graphs == 0) report("steps are replayed from CUDA graphs from here on");
 }
 
 // Captures on all ranks or on none. If one fails while it captures the exchange, c10d's reducer is left in the middle
@@ -249,7 +249,7 @@ void CudaGraphs::refuse(const std::string& reason) {
     kind.batch = {};
   }
   context_.backend->release_memory();
-  tell("steps are not replayed from CUDA graphs: " + reason);
+  report("steps are not replayed from CUDA graphs: " + reason);
 }
 
 std::string CudaGraphs::state() const {
@@ -259,7 +259,7 @@ std::string CudaGraphs::state() const {
   return replayed_ > 0 ? "replayed" : "not yet";
 }
 
-void CudaGraphs::tell(const std::string& text) const {
+void CudaGraphs::report(const std::string& text) const {
   if (context_.is_rank_zero()) log::info("trainer.cuda_graph: " + text);
 }
 

@@ -106,7 +106,7 @@ class CudaGraphs {
   GraphWork work(Kind& kind, const Compute& compute, bool alone) const;
   StepResults replay(Kind& kind, const TrainBatch& batch);
   std::string agreed(const std::string& mine);
-  void tell(const std::string& text) const;
+  void report(const std::string& text) const;
 
   const Context& context_;
   StepTimer& timer_;

@@ -34,7 +34,7 @@ class GradientClip {
   // `scaled`: a GradScaler has found overflows already.
   GradientClip(const TrainerConfig& config, bool scaled);
 
-  // Clips in place, and adds the norm to the metrics if that is limited, where it `counts`. Returns what tells whether
+  // Clips in place, and adds the norm to the metrics if that is limited, where it `counts`. Returns what says whether
   // the gradients were finite before: their norms, or one over all of them if that is limited or the device may have to
   // skip the step; nothing if they are scaled. `of_all`, where given, makes the norms of all gradients of those of
   // these, for that one.
@@ -47,7 +47,7 @@ class GradientClip {
   bool scaled_, total_;
 };
 
-// Tells all ranks of a loss that is NaN or infinite without an exchange of its own: puts NaN into one gradient before
+// Shows all ranks a loss that is NaN or infinite without an exchange of its own: puts NaN into one gradient before
 // the gradients are averaged. A finite loss adds 0 there.
 //
 // Such a loss does not always give such gradients: those of clamp are 0 if its input is NaN.

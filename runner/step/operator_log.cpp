@@ -21,14 +21,14 @@ bool is_on(const c10::IValue& value, c10::Device device) {
   return value.isList() && std::ranges::any_of(value.toListRef(), [&](const auto& one) { return is_on(one, device); });
 }
 
-// What an operator does with a number of the host in a tensor. Only one that a kernel of the device reads is told by
+// What an operator does with a number of the host in a tensor. Only one that a kernel of the device reads is logged by
 // its value: others may be memory that nobody has written yet.
-enum class HostNumber { kUntold, kRead, kWritten };
+enum class HostNumber { kUnlogged, kRead, kWritten };
 
 HostNumber use_of(const c10::Argument* argument, bool has_device_tensor) {
   const auto* alias = argument ? argument->alias_info() : nullptr;
   if (alias && alias->isWrite()) return HostNumber::kWritten;
-  return alias || !has_device_tensor ? HostNumber::kUntold : HostNumber::kRead;
+  return alias || !has_device_tensor ? HostNumber::kUnlogged : HostNumber::kRead;
 }
 
 bool is_host_number(const at::Tensor& tensor, c10::Device device) {
@@ -36,14 +36,14 @@ bool is_host_number(const at::Tensor& tensor, c10::Device device) {
 }
 
 // Counts the writes to a number that is kept on the host, which differ from step to step: a replay would not write it.
-void tell(std::ostream& out, const at::Tensor& tensor, c10::Device device, HostNumber use) {
+void print_value(std::ostream& out, const at::Tensor& tensor, c10::Device device, HostNumber use) {
   if (!tensor.defined()) {
     out << "none";
     return;
   }
   out << c10::toString(tensor.scalar_type()) << tensor.sizes();
   if (tensor.device() != device) out << tensor.device();
-  if (use == HostNumber::kUntold || !is_host_number(tensor, device)) return;
+  if (use == HostNumber::kUnlogged || !is_host_number(tensor, device)) return;
   if (use == HostNumber::kRead) {
     out << "=" << at::_local_scalar_dense(tensor);
   } else if (const auto& writes = tensor.unsafeGetTensorImpl()->version_counter(); writes.enabled()) {
@@ -52,13 +52,13 @@ void tell(std::ostream& out, const at::Tensor& tensor, c10::Device device, HostN
 }
 
 // Writes an argument; other lists, generators and process groups only by their kind.
-void tell(std::ostream& out, const c10::IValue& value, c10::Device device, HostNumber use) {
+void print_value(std::ostream& out, const c10::IValue& value, c10::Device device, HostNumber use) {
   if (value.isTensor()) {
-    tell(out, value.toTensor(), device, use);
+    print_value(out, value.toTensor(), device, use);
   } else if (value.isList()) {
     out << "[";
     for (const auto& element : value.toListRef()) {
-      tell(out, element, device, use);
+      print_value(out, element, device, use);
       out << " ";
     }
     out << "]";
@@ -122,7 +122,7 @@ std::unique_ptr<at::ObserverContext> OperatorLog::begun(const at::RecordFunction
       text << argument->name();
       continue;
     }
-    tell(text, inputs[i], device_, use_of(argument, of_device));
+    print_value(text, inputs[i], device_, use_of(argument, of_device));
   }
   text << ")";
   entries_.push_back(text.str());

@@ -15,7 +15,7 @@ namespace ddprun {
 
 class OperatorLog final : public OperatorListener {
  public:
-  // Logs work on `device`: if that is not the CPU, a number in a CPU tensor counts as the host's. Its value is told
+  // Logs work on `device`: if that is not the CPU, a number in a CPU tensor counts as the host's. Its value is logged
   // where a kernel of the device reads it, and how often it was written where an operator writes it.
   explicit OperatorLog(c10::Device device) : device_(device) {}
 

@@ -166,7 +166,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   forward_and_backward(parts, batch.step, mode, counted, results.sums);
   parallel_->collect_gradients();
   if (mode.backward_only) return results;
-  tell_of_unused();
+  warn_of_unused();
   timer_.begin(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
   const auto shared = leave_others_gradients();
@@ -192,7 +192,7 @@ void TrainStep::forward_and_backward(const std::vector<BatchPart>& parts, int64_
     buffers.before_part();
     begin_part(part, step, mode);
     const bool watched = part.samples > 0;
-    if (watched) tell_watchers(&StepWatcher::begin_part, part.batch, part.shard);
+    if (watched) call_watchers(&StepWatcher::begin_part, part.batch, part.shard);
     auto* const listener = listener_of(part, mode);
     const auto loss = forward(part, listener, counted, sums);  // in autocast; weighted by its share, scaled
     timer_.begin(StepPhase::kBackward);
@@ -202,7 +202,7 @@ void TrainStep::forward_and_backward(const std::vector<BatchPart>& parts, int64_
     } else {
       reducer_->accumulate(loss);
     }
-    if (watched) tell_watchers(&StepWatcher::end_part);
+    if (watched) call_watchers(&StepWatcher::end_part);
     if (part.samples > 0) buffers.after_shard(part.shard);
   }
   buffers.end();
@@ -244,7 +244,7 @@ at::Tensor TrainStep::forward(const BatchPart& part, OperatorListener* listener,
   }
   if (const auto unread = std::exchange(arriving_, nullptr)) unread->wait_for_all();
   require_loss(step.loss);
-  if (part.samples > 0) tell_watchers(&StepWatcher::begin_backward, step);
+  if (part.samples > 0) call_watchers(&StepWatcher::begin_backward, step);
   mark_.set(step.loss);
   sums.add(step, part.samples);
   if (counts_.value_or(step.counted.defined()) != step.counted.defined()) only_some_count();
@@ -255,7 +255,7 @@ at::Tensor TrainStep::forward(const BatchPart& part, OperatorListener* listener,
 }
 
 // Warns of unused parameters, which end a run of several workers but would go unnoticed in one of a single worker.
-void TrainStep::tell_of_unused() {
+void TrainStep::warn_of_unused() {
   if (context_.communicator.is_distributed() || std::exchange(looked_for_unused_, true)) return;
   const auto unused = without_gradient(parameters_);
   if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
@@ -273,7 +273,7 @@ std::vector<NamedParameter> TrainStep::leave_others_gradients() {
   return with_gradient;
 }
 
-// Unscales, checks and clips the gradients. One norm per gradient tells the host whether they are finite; the device
+// Unscales, checks and clips the gradients. One norm per gradient shows the host whether they are finite; the device
 // needs an answer of its own only if it must skip the step. Of `shared` parameters each rank has the gradients of its
 // own, and learns what the others found.
 TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums, const std::vector<NamedParameter>& shared,
@@ -283,7 +283,7 @@ TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums, const std::ve
   Gradients result{.found_inf = scaler_.unscale(all)};
   if (has_some && result.found_inf.defined())
     result.found_inf = context_.communicator.start_sum(result.found_inf).take().clamp_max_(1);
-  tell_watchers(&StepWatcher::gradients, parameters_);
+  call_watchers(&StepWatcher::gradients, parameters_);
   std::function<GradientClip::Norms(const GradientClip::Norms&)> of_all;
   if (has_some) of_all = [&](const auto& own) { return share_.of_all(own, shared); };
   result.checked = clip_.apply(all, sums, context_.is_rank_zero(), of_all);

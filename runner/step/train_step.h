@@ -97,7 +97,7 @@ class TrainStep {
   void begin_part(const BatchPart& part, int64_t step, const StepMode& mode);
   OperatorListener* listener_of(const BatchPart& part, const StepMode& mode) const;
   at::Tensor forward(const BatchPart& part, OperatorListener* listener, CountedMean& counted, MetricSums& sums);
-  void tell_of_unused();
+  void warn_of_unused();
   std::vector<NamedParameter> leave_others_gradients();
   Gradients finish_gradients(MetricSums& sums, const std::vector<NamedParameter>& shared, bool alone);
   void step_optimizer(const Gradients& gradients);
@@ -107,7 +107,7 @@ class TrainStep {
   // Returns whether somebody looks at the gradients of the step under way; the same on all ranks.
   bool needs_all_gradients() const;
   template <class Event, class... Arguments>
-  void tell_watchers(Event event, const Arguments&... arguments) const {
+  void call_watchers(Event event, const Arguments&... arguments) const {
     for (auto* watcher : watchers_) (watcher->*event)(arguments...);
   }
   bool skips() const { return config_.on_nonfinite == OnNonfinite::kSkip; }

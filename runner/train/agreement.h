@@ -44,7 +44,7 @@ class Agreement {
   // Keeps this rank's flags, except may_wait and the nonfinite step, for its next exchange.
   void keep(const Flags& mine);
 
-  // Returns how many steps are made, as far as can be told, before what the next exchange hands in is replaced by what
+  // Returns how many steps are made, as far as can be known, before what the next exchange hands in is replaced by what
   // the one after it does: twice those between two exchanges.
   int64_t steps_ahead() const { return 2 * every_; }
 
@@ -53,7 +53,8 @@ class Agreement {
 
   // Returns whether the ranks ask each other before a step whether all have their samples: in the first steps, while
   // they wait for samples longer than kSlowSeconds a step, and where one may have to wait, as may_wait says. Only so is
-  // a rank heard that was told to end while it waits: the others would wait for it within the step. Equal on all ranks.
+  // a rank heard that was asked to end while it waits: the others would wait for it within the step. Equal on all
+  // ranks.
   bool asks_for_samples() const { return asks_for_samples_; }
 
   // Returns whether all ranks have theirs, for which this one waited for `seconds`; true where they do not ask.

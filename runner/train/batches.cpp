@@ -32,8 +32,8 @@ bool Batches::may_wait() const {
 
 bool Batches::out_of_patience() {
   constexpr double kPatienceSeconds = 1;
-  if (!told_ && stop_requested_()) told_.emplace();
-  return told_ && told_->seconds() > kPatienceSeconds;
+  if (!asked_ && stop_requested_()) asked_.emplace();
+  return asked_ && asked_->seconds() > kPatienceSeconds;
 }
 
 void Batches::drop() {

@@ -17,12 +17,12 @@ namespace ddprun {
 
 class Batches {
  public:
-  // Both references outlive it. `stop_requested` says whether this process was told to end; `left_out` are samples that
-  // a step does without.
+  // Both references outlive it. `stop_requested` says whether this process was asked to end; `left_out` are samples
+  // that a step does without.
   Batches(const Context& context, Agreement& agreement, std::function<bool()> stop_requested, LeftOut left_out);
 
   // Returns the batch of the step after `step` steps, which stays the next one until it is taken; null, on all ranks,
-  // if one of them was told to end and gets no samples: then the state after the last step is the one to save.
+  // if one of them was asked to end and gets no samples: then the state after the last step is the one to save.
   // Collective while ranks ask each other for samples (agreement.h).
   const TrainBatch* next(int64_t step);
   TrainBatch take() { return *std::exchange(next_, std::nullopt); }
@@ -30,7 +30,7 @@ class Batches {
   // Returns whether this rank has fewer batches ready than Agreement::steps_ahead(), though it may hold so many.
   bool may_wait() const;
 
-  // Returns whether this rank, waiting for samples, was told to end and has waited long enough since.
+  // Returns whether this rank, waiting for samples, was asked to end and has waited long enough since.
   bool out_of_patience();
 
   void drop();
@@ -42,7 +42,7 @@ class Batches {
   LeftOut left_out_;
   std::unique_ptr<TrainLoader> loader_;  // of the next step on; null until a batch is needed
   std::optional<TrainBatch> next_;       // once something has looked at it
-  std::optional<Stopwatch> told_;        // to end, while this rank waited for samples
+  std::optional<Stopwatch> asked_;       // to end, while this rank waited for samples
 };
 
 }  // namespace ddprun

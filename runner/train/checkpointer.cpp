@@ -24,7 +24,7 @@
 namespace ddprun {
 namespace {
 
-// Gives tied weights their average under each of their names, as a checkpoint's weights have them: whoever loads one
+// Gives tied weights their average under each of their names, as a checkpoint's weights have them: who loads one
 // after the other ends with the average, whatever their order.
 TensorDict under_each_name(TensorDict averages, const Model& model) {
   std::map<const c10::TensorImpl*, at::Tensor> averaged;

@@ -93,7 +93,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   return evaluation_of(std::move(totals), counts.totals(parts_.communicator), parts_.objective);
 }
 
-void tell_of_nothing(const Evaluation& evaluation, const std::string& split) {
+void warn_of_nothing(const Evaluation& evaluation, const std::string& split) {
   if (evaluation.is_of_nothing())
     log::warn("no target of the split " + split + " counts, since all are ignored: its metrics have no value");
 }

@@ -33,7 +33,7 @@ struct Evaluation {
 };
 
 // Warns of an evaluation of nothing.
-void tell_of_nothing(const Evaluation& evaluation, const std::string& split);
+void warn_of_nothing(const Evaluation& evaluation, const std::string& split);
 
 // Returns the results of these sums over all batches and ranks. Throws UserError if the objective's summary() names a
 // metric that cannot be logged, or one twice.
@@ -46,8 +46,9 @@ int64_t eval_batch(const TrainerConfig& config);
 
 // How an evaluation ends before its time; by default it does not.
 struct Interruption {
-  std::function<bool()> agreed;   // called on every rank once a round and after the last one: whether all end it
-  std::function<bool()> give_up;  // asked while this rank waits for samples; once true, `agreed` is to tell the others
+  std::function<bool()> agreed;  // called on every rank once a round and after the last one: whether all end it
+  std::function<bool()>
+      give_up;  // asked while this rank waits for samples; once true, `agreed` is to inform the others
 };
 
 class Evaluator {

@@ -42,7 +42,7 @@ struct Loop {
   ProgressLog& log;
   Checkpointer& checkpoints;
 
-  // Returns the batch of the next step; null, on all ranks, if one of them was told to end and gets none.
+  // Returns the batch of the next step; null, on all ranks, if one of them was asked to end and gets none.
   std::function<const TrainBatch*()> next_batch;
   std::function<void(int64_t step)> choose_parameters;  // Feature::choose_parameters() of all
 };
@@ -104,7 +104,7 @@ class Feature {
   virtual void after_rows(Loop& /*loop*/) {}   // with a row or without: settle_weights() before weights are read
   virtual bool votes(Loop&) { return false; }  // asked for each exchange of flags, on each rank
   virtual void elected(Loop& /*loop*/) {}      // a rank has voted
-  virtual void after_step(Loop& /*loop*/) {}   // all ranks go on from here
+  virtual void after_step(Loop& /*loop*/) {}   // all ranks continue from here
 
   // --- The end of a part ---
   virtual void before_evaluation(Loop& /*loop*/) {}

@@ -146,9 +146,9 @@ void NonfinitePolicy::start() {
   } catch (const std::exception& error) {
     text["problem"] = error.what();
   }
-  const auto told = json::parse(context_.communicator.broadcast_text(text.dump()));
-  if (const auto problem = told.at("problem").get<std::string>(); !problem.empty()) throw UserError(problem);
-  for (const auto& one : told.at("rollbacks")) rollbacks_.push_back({one.at(0), one.at(1)});
+  const auto read = json::parse(context_.communicator.broadcast_text(text.dump()));
+  if (const auto problem = read.at("problem").get<std::string>(); !problem.empty()) throw UserError(problem);
+  for (const auto& one : read.at("rollbacks")) rollbacks_.push_back({one.at(0), one.at(1)});
 }
 
 bool NonfinitePolicy::skips(int64_t step) const {

@@ -79,7 +79,8 @@ void ProgressLog::log_window() {
 void ProgressLog::log_training() {
   auto& state = state_;
   const auto totals = std::exchange(state.row, {});
-  if (!totals.empty() && totals.front().count == 0 && context_.is_rank_zero() && !std::exchange(told_of_nothing_, true))
+  if (!totals.empty() && totals.front().count == 0 && context_.is_rank_zero() &&
+      !std::exchange(warned_of_nothing_, true))
     log::warn(log::text("no target of the samples in the row of step ", state.step,
                         " counts, since all are ignored: nothing was learned from them"));
   update(state.last_metrics, values_of(totals, "train"));

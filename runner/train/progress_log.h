@@ -87,7 +87,7 @@ class ProgressLog {
   RunClock clock_;
   Stopwatch since_progress_, since_step_;
   bool in_step_ = false;
-  bool told_of_nothing_ = false;
+  bool warned_of_nothing_ = false;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps
   int64_t samples_timed_ = 0;  // of the steps before this one, whose time the state has

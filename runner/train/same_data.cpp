@@ -31,14 +31,15 @@ std::string order_of(const Dataset& dataset, const Experiment& experiment) {
 
 }  // namespace
 
-void require_same_said(const std::string& said, Communicator& communicator, const TellData& told) {
+void require_same_said(const std::string& said, Communicator& communicator, const DescribeData& described) {
   const auto all = communicator.gather_texts(said);
   const auto other = std::ranges::find_if(all, [&](const auto& text) { return text != all[0]; });
   if (other == all.end()) return;
   const auto hosts = communicator.gather_texts(host_name());
   const auto rank = static_cast<size_t>(other - all.begin());
-  throw UserError(log::text("dataset: rank ", rank, " on ", hosts[rank], " has ", told ? told(*other, all[0]) : *other,
-                            "; rank 0 on ", hosts[0], " has ", told ? told(all[0], *other) : all[0],
+  throw UserError(log::text("dataset: rank ", rank, " on ", hosts[rank], " has ",
+                            described ? described(*other, all[0]) : *other, "; rank 0 on ", hosts[0], " has ",
+                            described ? described(all[0], *other) : all[0],
                             ". Each node reads its own copy of the data: bring them to the same state"));
 }
 

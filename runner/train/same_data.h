@@ -22,8 +22,8 @@ inline constexpr std::array kSplitNames{std::pair(Split::kTrain, "training"), st
 void require_same_data(const Dataset& dataset, const Experiment& experiment, Communicator& communicator);
 
 // Throws UserError on every rank if a rank says something else of its data than rank 0. The error names the rank and
-// what each of the two has: told(said, by_the_other); by default what it said. Collective.
-using TellData = std::function<std::string(const std::string& said, const std::string& by_the_other)>;
-void require_same_said(const std::string& said, Communicator& communicator, const TellData& told = {});
+// what each of the two has: described(said, by_the_other); by default what it said. Collective.
+using DescribeData = std::function<std::string(const std::string& said, const std::string& by_the_other)>;
+void require_same_said(const std::string& said, Communicator& communicator, const DescribeData& described = {});
 
 }  // namespace ddprun

@@ -24,8 +24,8 @@ namespace ddprun {
 
 class Trainer {
  public:
-  // Constructs the trainer; `stop_requested` is asked at every step whether this process was told to end. `clock` times
-  // the ranks' agreement; null: the machine's clock.
+  // Constructs the trainer; `stop_requested` is asked at every step whether this process was asked to end. `clock`
+  // times the ranks' agreement; null: the machine's clock.
   Trainer(Context context, const MakeFeatures& make_features, std::function<bool()> stop_requested,
           Agreement::Clock clock = {});
   Trainer(const Trainer&) = delete;  // its parts refer to each other

@@ -177,8 +177,8 @@ void Validator::take(const Evaluation& evaluation) {
 
 void Validator::log_evaluation(const std::string& split, const Evaluation& evaluation) {
   log_.log_row(split, evaluation.values());
-  if (context_.is_rank_zero() && !std::exchange(told_of_nothing_, evaluation.is_of_nothing()))
-    tell_of_nothing(evaluation, split);
+  if (context_.is_rank_zero() && !std::exchange(warned_of_nothing_, evaluation.is_of_nothing()))
+    warn_of_nothing(evaluation, split);
   if (!evaluation.confusion.defined()) return;
   const auto step = state_.step;
   context_.loggers.confusion(

@@ -111,7 +111,7 @@ class Validator {
   EarlyStopper stopper_;
   NamedValues evaluated_;
   bool refused_ = false, warned_of_monitor_ = false;
-  bool told_of_nothing_ = false;  // since the last evaluation of something
+  bool warned_of_nothing_ = false;  // since the last evaluation of something
   struct {
     int64_t step = -1;
     Evaluation result;

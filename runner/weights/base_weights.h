@@ -2,7 +2,7 @@
 // The weights that a run begins with, and which of them its checkpoints leave out (checkpoint.only_trainable): those
 // below an adapter, or frozen, which are the same after each step.
 //
-// They are drawn from the seed, lie in the model's own file or come from pretrained.file: whoever makes the model as
+// They are drawn from the seed, lie in the model's own file or come from pretrained.file: who makes the model as
 // the run did has them again, and their digest says whether they are the same. It is that of the numbers as they were
 // made, in host memory, before the precision, the memory format or the device of a training changes how they lie.
 #pragma once

@@ -19,7 +19,7 @@ namespace ddprun {
 // have places of their own, from 0 on, so that few kernels do; it is waited for once.
 uint64_t digest_of(const std::vector<at::Tensor>& tensors);
 
-// Returns the digest of tensors that are told apart by their names, in any order; names and tensors belong together.
+// Returns the digest of tensors that their names distinguish, in any order; names and tensors belong together.
 uint64_t digest_of(const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors);
 
 }  // namespace ddprun

@@ -60,14 +60,14 @@ bool write_file(const std::string& file, std::initializer_list<const char*> part
 }
 
 // Writes "in step() of model".
-void tell_doing() {
+void print_doing() {
   const auto* doing = current_op;
   if (doing == nullptr) return;
   write_all(STDERR_FILENO, {" in ", doing->name, doing->section ? "() of " : "", doing->section ? doing->section : ""});
 }
 
 // Returns whether this is one of the threads in which c10d watches over NCCL. They end the process where a collective
-// has waited too long for another rank, or has failed, and so tell of that rank's fault.
+// has waited too long for another rank, or has failed, and so show that rank's fault.
 bool watches_nccl() {
   std::array<char, 16> name{};  // as much as the kernel keeps
   ::prctl(PR_GET_NAME, name.data());
@@ -102,7 +102,7 @@ bool watchers_error_is_own = false;  // of this rank's GPU, and not of another r
 }
 
 // Writes the call stack. It is inlined, since the frames to skip are the caller's own.
-[[gnu::always_inline]] inline void tell_calls() {
+[[gnu::always_inline]] inline void print_calls() {
   write_all(STDERR_FILENO, {kCallsFollow.data(), "\n"});
   std::array<void*, kFrames + kHandlersFrames> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
@@ -129,7 +129,7 @@ class TimeText {
 };
 
 // Writes the failure file, as write_failure does.
-bool tell_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
+bool inform_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
   const bool of_plugin = doing != nullptr && doing->section != nullptr;
   return !failure_file.empty() &&
          write_file(failure_file, {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")",
@@ -148,10 +148,10 @@ bool in_hook() {
 
 bool refuses() { return refuses_exit && ::getpid() == refuser; }
 
-[[noreturn]] void end_as_failed(const char* what, const char* told) {
-  if (!tell_launcher(current_op, failure_begin_internal, told)) {
+[[noreturn]] void end_as_failed(const char* what, const char* cause) {
+  if (!inform_launcher(current_op, failure_begin_internal, cause)) {
     write_all(STDERR_FILENO, {prefix.c_str(), what});
-    tell_doing();
+    print_doing();
     write_all(STDERR_FILENO, {"\n"});
   }
   end_process(kExitFailed);
@@ -182,8 +182,8 @@ void end_report(int) {
 }
 
 [[maybe_unused]] void report_crash(int signal) {  // a sanitizer has its own
-  static std::atomic_flag told;
-  if (told.test_and_set()) {
+  static std::atomic_flag begun;
+  if (begun.test_and_set()) {
     for (;;) ::pause();  // another thread reports its own crash and ends the process
   }
   crashed_with = signal;
@@ -192,14 +192,15 @@ void end_report(int) {
   ::alarm(kReportSeconds);
   const auto* doing = current_op;
   if (signal == SIGABRT && watches_nccl()) {
-    tell_launcher(nullptr, watchers_error_is_own ? failure_begin_internal : failure_begin_lost, watchers_error.c_str());
+    inform_launcher(nullptr, watchers_error_is_own ? failure_begin_internal : failure_begin_lost,
+                    watchers_error.c_str());
   } else if (doing != nullptr && doing->section != nullptr) {
-    tell_launcher(doing, failure_begin, "");
+    inform_launcher(doing, failure_begin, "");
   }
   const char* word = ::sigabbrev_np(signal);
   write_all(STDERR_FILENO, {prefix.c_str(), "SIG", word ? word : "?"});
-  tell_doing();
-  tell_calls();
+  print_doing();
+  print_calls();
   std::signal(signal, SIG_DFL);
   ::raise(signal);  // takes effect when the handler returns
 }
@@ -219,8 +220,8 @@ void answer(int) {
   ::rename(answer_draft.c_str(), answer_file.c_str());
   if (doing == nullptr || doing->section != nullptr) {
     write_all(STDERR_FILENO, {prefix.c_str(), "stalled"});
-    tell_doing();
-    tell_calls();
+    print_doing();
+    print_calls();
   }
   if (const int event = asked_event.load(); event >= 0) {
     const uint64_t one = 1;

@@ -82,7 +82,7 @@ void require_something_to_learn(const Experiment& experiment, const Dataset& dat
   if (spec.classes == 1) {
     const auto name = spec.class_names.empty() ? "" : ", " + spec.class_names.front();
     throw PluginMistake({"dataset", "all samples are of one class" + name +
-                                        "; expected two at least: there is nothing to tell apart, and the loss of " +
+                                        "; expected two at least: there is nothing to distinguish, and the loss of " +
                                         experiment.objective.plugin + " is always 0"});
   }
   if (const auto* weights = option_of(experiment.objective, "class_weights"); weights && !weights->items().empty())

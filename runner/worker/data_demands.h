@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an experiment asks for and only its data tell to be impossible or without effect. `ddprun check` and the start
+// What an experiment asks for and only its data show to be impossible or without effect. `ddprun check` and the start
 // of a run ask alike.
 #pragma once
 

@@ -60,7 +60,7 @@ void cut_connections() {
 
 void wait_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-// Waits while the file exists, which tells the test that this rank is held.
+// Waits while the file exists, which shows the test that this rank is held.
 void wait_at_gate(const Victim& victim) {
   const std::filesystem::path gate = std::getenv("DDPRUN_GATE");
   std::ofstream{gate};

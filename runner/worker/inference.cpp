@@ -111,7 +111,7 @@ class EvaluationTask final : public Inference {
                         runtime_.experiment.trainer);
     const auto evaluation = *evaluator.run(split, limit);
     const std::string name = split_name(split);
-    if (runtime_.communicator.world().rank == 0) tell_of_nothing(evaluation, name);
+    if (runtime_.communicator.world().rank == 0) warn_of_nothing(evaluation, name);
     for (const auto& [metric, value] : evaluation.values(name))
       result["metrics"][metric] = std::isfinite(value) ? Json(value) : Json(nullptr);
     for (const auto& total : evaluation.totals) {

@@ -18,7 +18,7 @@ namespace ddprun {
 
 // Returns the modules with parameters of their own, each parameter counted once. If `output` is the model's output for
 // `batch` samples, with gradients enabled, it adds the shapes of the layers' outputs without the samples: C++ modules
-// have no hooks, but autograd's graph tells which operation used a layer's parameters. A layer whose operation is not
+// have no hooks, but autograd's graph shows which operation used a layer's parameters. A layer whose operation is not
 // found gets no shape.
 std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output = {}, int64_t batch = 0);
 

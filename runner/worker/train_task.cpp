@@ -202,12 +202,12 @@ class TrainTask final : public WorkerTask {
     if (fault_) fault_(name_of(activity), step);
     if (activity == Activity::kAgreeing && first_step_seconds_ == 0) {
       first_step_seconds_ = since_command_.seconds();
-      tell_of_unused_objective();
+      warn_of_unused_objective();
     }
   }
 
   // Warns of an objective that is not used, after the first step, or whose counts are not.
-  void tell_of_unused_objective() const {
+  void warn_of_unused_objective() const {
     const auto& experiment = runtime_.experiment;
     if (runtime_.place.rank != 0 || !experiment.config.find("objective")) return;
     if (!objective_->was_asked()) {
@@ -267,7 +267,7 @@ class TrainTask final : public WorkerTask {
                    make_features, stop_requested_);
   }
 
-  // Tells that a resumed run has done all of its steps. Throws UserError if settings of the training have changed
+  // Says that a resumed run has done all of its steps. Throws UserError if settings of the training have changed
   // since: config.yaml would say of these steps what they were not made with.
   void require_no_training(int64_t steps) const {
     const auto file = runtime_.place.attempt.run_dir / "config.yaml";
@@ -282,7 +282,7 @@ class TrainTask final : public WorkerTask {
   }
 
   // Warns of settings that give the rest of a begun epoch another order than its first part had.
-  void tell_of_another_order() const {
+  void warn_of_another_order() const {
     const auto file = runtime_.place.attempt.run_dir / "config.yaml";
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) return;  // it starts from another run's checkpoint
@@ -298,7 +298,7 @@ class TrainTask final : public WorkerTask {
           "twice in this one, and others not at all");
   }
 
-  // Restores the checkpoint, if there is one, and tells the loggers that the run begins.
+  // Restores the checkpoint, if there is one, and informs the loggers that the run begins.
   void announce(Trainer& trainer) {
     const auto resume = runtime_.place.attempt.checkpoint.string();
     if (resumed_) {
@@ -307,10 +307,10 @@ class TrainTask final : public WorkerTask {
     }
     const auto& place = runtime_.place;
     if (place.rank == 0 && !resume.empty() && trainer.nothing_left()) require_no_training(trainer.state().step);
-    if (place.rank == 0 && trainer.state().step % trainer.plan().steps_per_epoch() != 0) tell_of_another_order();
+    if (place.rank == 0 && trainer.state().step % trainer.plan().steps_per_epoch() != 0) warn_of_another_order();
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.attempt.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.attempt.run_dir, place.attempt.number);
-    if (place.rank == 0) tell_of_base(trainer.checkpoints().base());
+    if (place.rank == 0) log_base(trainer.checkpoints().base());
     if (place.rank == 0 && runtime_.experiment.trainer.ema_decay > 0)
       log::info(
           "trainer.ema_decay: val/ and test/ are measured with the averaged weights, as predict and export take them");
@@ -353,10 +353,10 @@ class TrainTask final : public WorkerTask {
                        .text = "from " + resume});
     if (place.rank != 0) return;
     record_data_form(trainer.state().step);
-    tell_of_doubts();
+    warn_of_doubts();
   }
 
-  void tell_of_base(const BaseWeights& base) const {
+  void log_base(const BaseWeights& base) const {
     if (!runtime_.experiment.checkpoint.only_trainable) return;
     if (!base.is_empty()) return log::info("checkpoint.only_trainable: " + base.text());
     log::warn("checkpoint.only_trainable: has no effect: " + base.text());
@@ -378,14 +378,14 @@ class TrainTask final : public WorkerTask {
     } catch (const UserError& error) {
       log::warn(std::string(error.what()) + "; it is rewritten");
     }
-    if (before) tell_of_changed_data(changes_since(*before, *form), step);
+    if (before) warn_of_changed_data(changes_since(*before, *form), step);
     if (step > 0) warn_of_other_files(run_dir, runtime_.experiment.config);
     write_data_form(run_dir, *form);
     const auto& account = form->account;
     if (!account.left_alone.empty() || !account.notes.empty()) log::info("data: " + account_text(form->account));
   }
 
-  void tell_of_changed_data(const std::string& changes, int64_t step) const {
+  void warn_of_changed_data(const std::string& changes, int64_t step) const {
     if (changes.empty()) return;
     log::warn(
         log::text("dataset: the data are not those that the run has seen up to step ", step, ": ", changes,
@@ -428,7 +428,7 @@ class TrainTask final : public WorkerTask {
     return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
 
-  void tell_of_doubts() const {
+  void warn_of_doubts() const {
     const auto& data = *runtime_.dataset;
     for (const auto& line : doubts_with_data(runtime_.experiment, data)) log::warn(line);
     if (data.size(Split::kVal) == 0 && data.size(Split::kTest) > 0)

@@ -113,8 +113,8 @@ Problem problem_of(const WorkerTask* task) {
     return {.kind = FailureKind::kCommunication, .message = error.what()};
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) {
-      const OutOfMemory told(error, log::text("while ", phase_of(task)), advice_for_all_else());
-      return {.kind = FailureKind::kMemory, .message = told.what()};
+      const OutOfMemory explained(error, log::text("while ", phase_of(task)), advice_for_all_else());
+      return {.kind = FailureKind::kMemory, .message = explained.what()};
     }
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     return {.kind = FailureKind::kInternal, .message = of_torch ? of_torch->what_without_backtrace() : error.what()};
@@ -134,9 +134,9 @@ int run_worker() {
   try {
     task = make_task(place);
     const int code = task->run();
-    const int told = code == kExitDone ? kWorkerDone : code;
-    ignore_throws_of_the_end(told);
-    return told;
+    const int reported = code == kExitDone ? kWorkerDone : code;
+    ignore_throws_of_the_end(reported);
+    return reported;
   } catch (const std::exception&) {
     return report(place, task.get(), problem_of(task.get()));
   }

@@ -35,7 +35,7 @@ class Watch final : public nlohmann::json_sax<json> {
   bool binary(binary_t&) override { return true; }
   bool parse_error(size_t, const std::string&, const json::exception&) override {
     return false;
-  }  // json::parse() tells it
+  }  // json::parse() reports it
 
  private:
   void enter() {

@@ -13,7 +13,7 @@ namespace ddprun {
 inline constexpr size_t kMostJsonDepth = 8;
 
 // Parses standard JSON nested no deeper than `most_depth`. Refuses an object that has a key twice, since nobody can
-// tell which one counts. Takes linear time. Throws std::exception.
+// say which one counts. Takes linear time. Throws std::exception.
 nlohmann::json parse_strict_json(std::string_view text, size_t most_depth = kMostJsonDepth);
 
 // Does the same for MessagePack.

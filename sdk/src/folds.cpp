@@ -11,7 +11,7 @@ namespace ddprun {
 namespace {
 
 constexpr int64_t kMostFolds = 1000;
-constexpr uint64_t kFoldStream = 0x666F6C6473000000;  // "folds": told apart from other uses of the seed
+constexpr uint64_t kFoldStream = 0x666F6C6473000000;  // "folds": distinct from other uses of the seed
 
 // Returns the samples' numbers, shuffled and then sorted by class.
 std::vector<size_t> by_class(std::span<const int64_t> labels, uint64_t seed, uint64_t stream) {

@@ -31,7 +31,7 @@ at::Tensor both(const at::Tensor& rows, const at::Tensor& columns) {
   return rows.unsqueeze(2).logical_and(columns.unsqueeze(1)).unsqueeze(1);
 }
 
-constexpr uint64_t kErasing = 0x6572617365000000;  // "erase": told apart from other uses of the seed
+constexpr uint64_t kErasing = 0x6572617365000000;  // "erase": distinct from other uses of the seed
 
 struct Rectangle {
   int64_t top, left, height, width;

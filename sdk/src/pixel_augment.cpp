@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr uint64_t kPixelDraws = 0x706978656C000000;  // "pixel": told apart from other uses of the seed
+constexpr uint64_t kPixelDraws = 0x706978656C000000;  // "pixel": distinct from other uses of the seed
 
 enum class Change {
   kIdentity,

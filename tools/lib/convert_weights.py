@@ -84,7 +84,7 @@ def reason_of(error):
 
 
 def weights_in(content, key, file):
-    """Returns {name: tensor}, the names of what is none, and what else is to be told."""
+    """Returns {name: tensor}, the names of what is none, and what else is to be said."""
     if isinstance(content, Placeholder):
         raise UserError(
             f"{file}: it holds a whole module, {type(content).__name__}, which only its own code can make: save its weights in "
@@ -172,14 +172,14 @@ def main():
     except ImportError as error:
         use_clones_python()
         raise UserError(f"{error}: {sys.executable} -m pip install '{fitting_torch()}' safetensors numpy") from None
-    tensors, others, told = weights_in(read_checkpoint(options.source), options.key, options.source)
+    tensors, others, remark = weights_in(read_checkpoint(options.source), options.key, options.source)
     try:
         write(tensors, options.target)
     except OSError as error:
         raise UserError(f"{options.target}: {error.strerror}") from error
     size = sum(tensor.numel() for tensor in tensors.values())
     left = f"; left out, as no tensors: {', '.join(others)}" if others else ""
-    print(f"{options.target}: {len(tensors)} tensors, {size:,} numbers{told}{left}")
+    print(f"{options.target}: {len(tensors)} tensors, {size:,} numbers{remark}{left}")
     return 0
 
 

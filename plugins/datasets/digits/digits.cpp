@@ -17,9 +17,8 @@ namespace {
 
 using ddprun::Split;
 
-constexpr uint64_t kStream =
-    0x6469676974730000;                       // "digits": told apart from other uses of the seed; the split is added
-constexpr int64_t kMostPictures = 4'000'000;  // 3 GB
+constexpr uint64_t kStream = 0x6469676974730000;  // "digits": distinct from other uses of the seed; the split is added
+constexpr int64_t kMostPictures = 4'000'000;      // 3 GB
 
 class Digits final : public ddprun::Dataset {
  public:

@@ -21,8 +21,8 @@ namespace {
 
 using ddprun::Split;
 
-constexpr uint64_t kStream = 0x667269656400;  // "fried": told apart from other uses of the seed; the split is added
-constexpr int64_t kTold = 5;                  // features that y depends on
+constexpr uint64_t kStream = 0x667269656400;  // "fried": distinct from other uses of the seed; the split is added
+constexpr int64_t kInformative = 5;           // features that y depends on
 constexpr int64_t kMostFeatures = 10'000;
 constexpr int64_t kMostSamples = 1'000'000'000;  // none is kept: each is drawn when it is asked for
 
@@ -38,7 +38,7 @@ class Friedman final : public ddprun::Dataset {
     sizes_[1] = options.get<int64_t>("val_size", 1'000, "validation samples", {.min = 0, .max = kMostSamples});
     sizes_[2] = options.get<int64_t>("test_size", 10'000, "test samples", {.min = 0, .max = kMostSamples});
     features_ = options.get<int64_t>("features", 10, "values per sample; those beyond the fifth have no effect",
-                                     {.min = kTold, .max = kMostFeatures});
+                                     {.min = kInformative, .max = kMostFeatures});
     noise_ = options.get<double>("noise", 1, "standard deviation of the noise: no model's mse is below its square",
                                  {.min = 0});
     seed_ = options.get<int64_t>("seed", 1, "another seed gives other samples", {.min = 0});
@@ -70,9 +70,9 @@ class Friedman final : public ddprun::Dataset {
     if (index < 0 || index >= size(split)) throw std::out_of_range("sample " + std::to_string(index));
     ddprun::RandomStream random(static_cast<uint64_t>(seed_), kStream + static_cast<uint64_t>(split),
                                 static_cast<uint32_t>(index));
-    for (auto& x : sample.first(kTold)) x = static_cast<float>(random.uniform());
+    for (auto& x : sample.first(kInformative)) x = static_cast<float>(random.uniform());
     const double error = random.normal();  // drawn before the other features, so that their number does not change it
-    for (auto& x : sample.subspan(kTold)) x = static_cast<float>(random.uniform());
+    for (auto& x : sample.subspan(kInformative)) x = static_cast<float>(random.uniform());
     return static_cast<float>(value_of(sample) + noise_ * error);
   }
 

@@ -162,8 +162,8 @@ void require_no_unread_splits(const Path& root, const Names& folders) {
   refuse(root, names + " seem to be splits, and would be read as classes; rename them to train, val and test");
 }
 
-// Tells folders of splits from classes of the same names, such as train beside bus: folders of splits have folders in
-// them, or are several.
+// Distinguishes folders of splits from classes of the same names, such as train beside bus: folders of splits have
+// folders in them, or are several.
 SplitFolders find_splits(const Path& root) {
   SplitFolders found;
   std::map<std::string, Names> called;

@@ -16,7 +16,7 @@
 namespace ddprun::images {
 namespace {
 
-constexpr uint64_t kCropDraws = 0x63726F7000000000;  // "crop": told apart from other uses of the seed
+constexpr uint64_t kCropDraws = 0x63726F7000000000;  // "crop": distinct from other uses of the seed
 
 void no_progress(const std::string&, int64_t, int64_t) {}
 

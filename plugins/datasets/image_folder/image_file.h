@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PNG, JPEG and WebP pictures, told apart by their first bytes, not by their name. Safe to call from any thread. All
+// PNG, JPEG and WebP pictures, known by their first bytes, not by their name. Safe to call from any thread. All
 // throw UserError that names the picture and says what is wrong: it is no picture or no file, is damaged, or is larger
 // than allowed.
 #pragma once

@@ -22,7 +22,7 @@ namespace ddprun::images {
 namespace {
 
 constexpr uint64_t kHoldOutStream =
-    0x666F6C6465720000;  // "folder": told apart from other uses of the seed; the split is added
+    0x666F6C6465720000;  // "folder": distinct from other uses of the seed; the split is added
 constexpr size_t kMostProblemsShown = 20;
 constexpr int64_t kBlock = 64;  // files that a thread takes at once
 
@@ -76,7 +76,7 @@ uint64_t size_of(const Picture& picture) {
   return unreadable ? 0 : size;
 }
 
-// What tells one content of a file from another.
+// What distinguishes one content of a file from another.
 struct FileState {
   uint64_t size = 0, inode = 0;
   int64_t changed_ns = 0, status_changed_ns = 0;

@@ -190,7 +190,7 @@ class Indexer {
   shard.refuse("it is cut short" + where + "; copy it again");
 }
 
-// A tar ends with two blocks of zeros. Where a copy was broken off between two members, nothing else tells.
+// A tar ends with two blocks of zeros. Where a copy was broken off between two members, nothing else shows it.
 void require_end(const MappedFile& shard) {
   const auto text = shard.text();
   const bool whole = text.size() >= 2 * kTarBlock &&

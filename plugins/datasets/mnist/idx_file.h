@@ -19,7 +19,7 @@ struct IdxFile {
   int64_t count() const { return shape[0]; }
 };
 
-// Reads a raw or gzipped file, told apart by its first bytes, not by its name. The header is checked against the size
+// Reads a raw or gzipped file, known by its first bytes, not by its name. The header is checked against the size
 // of the file before anything is allocated. Throws UserError with the path, what was found and what was expected.
 IdxFile read_idx(const std::filesystem::path& path, IdxKind kind);
 

@@ -61,7 +61,7 @@ class Pool {
     all_.push_back(std::move(process));
   }
 
-  // Returns at least one, at most `most`. Throws what fail() was told.
+  // Returns at least one, at most `most`. Throws what fail() was given.
   std::vector<DataProcess*> take(size_t most) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return failure_ || !idle_.empty(); });
@@ -189,11 +189,11 @@ class PythonData final : public ddprun::Dataset {
     return std::nullopt;
   }
 
-  void read_description(const Json& told) {
-    for (const auto& [name, size] : told.at("sizes").items())
+  void read_description(const Json& described) {
+    for (const auto& [name, size] : described.at("sizes").items())
       sizes_[static_cast<size_t>(*split_of(name))] = size.get<int64_t>();
     fields_.clear();
-    layout_ = told.at("fields");
+    layout_ = described.at("fields");
     for (const auto& [name, field] : layout_.items()) {
       const auto type = field.at("type").get<std::string>();
       fields_.push_back({name,
@@ -207,8 +207,8 @@ class PythonData final : public ddprun::Dataset {
         spec_.extras[name] = fields_.back().shape;
       }
     }
-    spec_.classes = told.at("classes").get<int64_t>();
-    spec_.class_names = told.at("class_names").get<std::vector<std::string>>();
+    spec_.classes = described.at("classes").get<int64_t>();
+    spec_.class_names = described.at("class_names").get<std::vector<std::string>>();
     if (spec_.classes == 0 && layout_.at("target").at("type") == "int64")
       throw ddprun::UserError(plan_.file.string() + ": " + plan_.class_name +
                               ": its targets are whole numbers, so it needs the attribute `classes`: how many there "
@@ -280,7 +280,7 @@ class PythonData final : public ddprun::Dataset {
   ddprun::DataSpec spec_;
   std::array<int64_t, 3> sizes_{};  // by Split
   std::vector<Field> fields_;
-  Json layout_;  // of the fields, as the processes are told
+  Json layout_;  // of the fields, as the processes get them
   mutable Pool pool_;
 };
 

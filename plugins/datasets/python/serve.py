@@ -1,7 +1,7 @@
 # Serves the samples of a class of the user's to the dataset plugin `python`, which starts this with its text as an argument.
 #
 # Requests and answers are JSON behind their length, on the socket that is descriptor 3. Samples go into the memory that is descriptor 4:
-# first the number of the sample being made and of its split, which tell where a process that died or hangs was, then one array for each
+# first the number of the sample being made and of its split, which show where a process that died or hangs was, then one array for each
 # field of the samples that were asked for.
 import ctypes
 import hashlib

@@ -28,7 +28,7 @@ std::vector<std::string> words_of(const std::string& name) {
   return words;
 }
 
-// Returns whether it holds inputs (0) or targets (1); nothing if the name does not tell.
+// Returns whether it holds inputs (0) or targets (1); nothing if the name does not say.
 std::optional<size_t> role_of(const fs::path& file) {
   static const std::array<std::set<std::string>, 2> kRoles{
       std::set<std::string>{"input", "inputs", "x", "data", "images", "features"},

@@ -28,7 +28,7 @@ using ddprun::arrays::Affine;
 using ddprun::arrays::SampleArrays;
 using ddprun::arrays::StoredArray;
 
-constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
+constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": distinct from other uses of the seed
 constexpr int64_t kMostClasses = 1'000'000;              // a larger label is not a class
 constexpr int64_t kOftenIgnored = 255;                   // in masks of bytes
 constexpr size_t kMostExamples = 3;                      // of tensors that are left alone

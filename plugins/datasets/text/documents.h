@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tells a model which of a window's tokens belong to one document, where several are packed into it.
+// What shows a model which of a window's tokens belong to one document, where several are packed into it.
 #pragma once
 
 #include <ddprun/batch.h>

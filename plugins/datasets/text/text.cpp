@@ -28,7 +28,7 @@ namespace {
 using ddprun::Split;
 using Path = std::filesystem::path;
 
-constexpr uint64_t kStream = 0x7465787400000000;  // "text": told apart from other uses of the seed
+constexpr uint64_t kStream = 0x7465787400000000;  // "text": distinct from other uses of the seed
 
 // A range of characters of the text.
 struct Part {

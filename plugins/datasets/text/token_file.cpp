@@ -101,7 +101,7 @@ TokenFile::TokenFile(const Path& path, const TokenForm& options) : file_(map_fil
   if (size_ != 0 && size_ != found)
     file_.refuse("it should hold " + std::to_string(size_) + " tokens and holds " + std::to_string(found) +
                  (found < size_ ? ": it is cut short" : "") + "; write it again");
-  const bool is_width_known = size_ != 0;  // where the number of tokens is told, it fits
+  const bool is_width_known = size_ != 0;  // where the number of tokens is given, it fits
   size_ = found;
   tokens_ = file_.bytes.get() + begin;
   if (!is_width_known) {
@@ -131,7 +131,7 @@ void TokenFile::require_no_other_format() const {
 void TokenFile::require_width() const {
   const int64_t words_of_token = form_.bits / 16;
   const int64_t groups = size_ * words_of_token / 4;
-  if (groups < 8) return;  // too few to tell
+  if (groups < 8) return;  // too few to judge
   Largest largest;
   look_at_some(groups, [&](int64_t group) {
     for (size_t i = 0; i < 4; ++i)
@@ -196,13 +196,13 @@ uint64_t TokenFile::read_header() {
   return 0;
 }
 
-void TokenFile::agree(int64_t& ours, int64_t told, const char* what, const std::string& teller) {
-  if (ours != 0 && told != 0 && ours != told) {
+void TokenFile::agree(int64_t& ours, int64_t given, const char* what, const std::string& source) {
+  if (ours != 0 && given != 0 && ours != given) {
     const std::string type = std::string(what) == "dtype" ? "uint" : "";
-    throw UserError(teller + " says " + type + std::to_string(told) + ", dataset." + what + " " + type +
+    throw UserError(source + " says " + type + std::to_string(given) + ", dataset." + what + " " + type +
                     std::to_string(ours) + "; leave the option out");
   }
-  if (told != 0) ours = told;
+  if (given != 0) ours = given;
 }
 
 void TokenFile::copy(int64_t first, std::span<int64_t> out) const {

@@ -55,7 +55,7 @@ class TokenFile {
   void require_width() const;
   int64_t token(int64_t place) const;
   void require_known(int64_t token, int64_t place) const;
-  void agree(int64_t& ours, int64_t told, const char* what, const std::string& teller);
+  void agree(int64_t& ours, int64_t given, const char* what, const std::string& source);
 
   MappedFile file_;
   TokenForm form_;

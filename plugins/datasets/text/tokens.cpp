@@ -2,7 +2,7 @@
 // Next-token prediction on texts that a tokenizer has turned into numbers, of any length: the files are mapped.
 //
 // A sample is a window of `context` tokens; its target is the same window moved on by one. Windows follow one another
-// in a file, and none reaches into the next file. Documents that lie in one window are told apart by a separator, if it
+// in a file, and none reaches into the next file. Documents that lie in one window are kept apart by a separator, if it
 // is asked for: documents.h.
 #include "documents.h"
 #include "token_file.h"

@@ -153,7 +153,7 @@ class Exported final : public Model {
     if (results_.empty()) return run(is_training() ? *training_ : *evaluation_, batch).front();
     if (prediction_) return run(*prediction_, batch).front();
     throw UserError("exported: " + file_.string() +
-                    " gives its loss and no prediction: tools/export_model (ddprun-export-model) told why when it was "
+                    " gives its loss and no prediction: tools/export_model (ddprun-export-model) said why when it was "
                     "exported");
   }
 
@@ -213,7 +213,8 @@ class Exported final : public Model {
     std::map<std::string, BatchNorm> made;
     std::map<size_t, BatchNorm> by_node;
     for (auto& call : find_norms(training_->graph(), names)) {
-      if (!weights.contains(call.path + ".num_batches_tracked")) continue;  // of another kind, or missing: bind() tells
+      if (!weights.contains(call.path + ".num_batches_tracked"))
+        continue;  // of another kind, or missing: bind() reports it
       call.options.channels = weights.at(call.path + ".running_mean").tensor.numel();
       const auto layer = made.try_emplace(call.path, call.options).first;
       call_layer(training_->graph(), call, layer->second, names);

@@ -36,7 +36,7 @@ constexpr auto kWriter = "tools/export_model (ddprun-export-model) writes one";
 
 [[noreturn]] void damaged(const std::string& what) { throw UserError("it is damaged: " + what + "; export it again"); }
 
-// Returns what another kind of file is and who reads it, as far as its first bytes tell.
+// Returns what another kind of file is and who reads it, as far as its first bytes show.
 std::string other_kind(const std::filesystem::path& file) {
   std::array<char, 2> begin{};
   std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());

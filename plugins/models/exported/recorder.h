@@ -20,7 +20,7 @@ bool is_recording();
 // it will be called with, and it must be called with LibTorch's recording paused.
 torch::jit::Node* record(const Node& node, const Graph::Frame& frame, const std::vector<c10::IValue>& arguments);
 
-// Tells what the recorded node has given.
+// Says what the recorded node has given.
 void record_results(torch::jit::Node& recorded, const Node& node, Graph::Frame& frame,
                     const std::vector<c10::IValue>& results);
 

@@ -21,7 +21,7 @@ struct ResultForm {
   std::optional<int64_t> first_target;
 };
 
-// Returns the forms that extra/ddprun.json tells, the loss itself first; none for a network that gives its prediction.
+// Returns the forms that extra/ddprun.json names, the loss itself first; none for a network that gives its prediction.
 std::vector<ResultForm> result_forms(const nlohmann::json& about);
 
 // Returns how many of the targets, [B] or [B, T ...], a result is the mean over, int64 scalar on their device;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A generative adversarial network for small images (Goodfellow et al.: "Generative adversarial nets", 2014): a
-// generator paints images from noise, a discriminator tells them from the dataset's, and each learns from the other.
-// Labels are ignored.
+// generator paints images from noise, a discriminator distinguishes them from the dataset's, and each learns from the
+// other. Labels are ignored.
 //
 // Both networks share ONE optimizer and one step. Their losses are added, for one backward and one gradient exchange,
 // and yet each network's gradient is that of its own loss alone:

@@ -116,7 +116,7 @@ class Transformer final : public ddprun::Model {
   // Maps [B, T] int64, T at most the data's, to [B, T, V] logits of the next symbol.
   at::Tensor forward(const at::Tensor& input) override { return logits(input, {}); }
 
-  // Keeps documents apart where the batch tells which symbol is of which.
+  // Keeps documents apart where the batch says which symbol is of which.
   at::Tensor predict(const ddprun::Batch& batch) override {
     return logits(batch.input, batch.extras.contains("document_ids") ? &batch : nullptr);
   }

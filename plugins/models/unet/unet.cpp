@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The U-Net, which tells the class of each pixel (Ronneberger, Fischer, Brox: "U-Net: Convolutional Networks for
+// The U-Net, which predicts the class of each pixel (Ronneberger, Fischer, Brox: "U-Net: Convolutional Networks for
 // Biomedical Image Segmentation", MICCAI 2015). Unlike the paper's it pads its convolutions with zeros, so that the
 // output has the input's size, and normalizes after them (Ioffe, Szegedy: "Batch Normalization", ICML 2015).
 #include "../images/image_network.h"

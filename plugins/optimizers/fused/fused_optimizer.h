@@ -66,7 +66,7 @@ class FusedOptimizer : public Optimizer {
   // For constructors: adds a further part.
   void add_part(Part part) { parts_.push_back(std::move(part)); }
 
-  // For constructors: a step that overflowed must not count as the parameters' first, and the kernel cannot tell.
+  // For constructors: a step that overflowed must not count as the parameters' first, and the kernel cannot know.
   void read_overflow_first() { reads_overflow_first_ = true; }
 
   // Returns the parameters of each part. Override it if there are several.

@@ -15,7 +15,7 @@ namespace ddprun {
 
 // Which matrices go into one stack: those of one group and shape, in their order, until they have about 4 million
 // numbers together. It depends on no gradient, so that a matrix has the same company, and the same bits, in every step
-// that trains it, whoever computes the stack.
+// that trains it, no matter which rank computes the stack.
 class Stacks {
  public:
   // Takes a group's parameters, which are matrices in memory, with at least two dimensions.

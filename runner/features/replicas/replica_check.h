@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Compares the ranks' copies of what all should hold alike: weights, the optimizer's state, averages. They differ where
-// a plugin's results depend on the rank, or where a machine computes or stores wrongly; training would go on with as
+// a plugin's results depend on the rank, or where a machine computes or stores wrongly; training would continue with as
 // many networks as there are ranks, and save rank 0's. Buffers are each rank's own (comm/shared_buffers.h). Of a shared
 // optimizer's state and averages there is only one copy: then the weights are compared. The digest of all goes to
 // <run>/digests.jsonl.

@@ -3,7 +3,7 @@
 // stop, a checkpoint, an evaluation, or another learning rate.
 //
 // Every rank has an object of its own and calls it from the training thread, between steps. Whatever a callback asks
-// for, it must ask for on all ranks at the same step; otherwise the run ends with an error. Everything it is told is
+// for, it must ask for on all ranks at the same step; otherwise the run ends with an error. Everything it gets is
 // the same on all ranks, except the loss of a step. It calls no collective, and it may change weights only as finish()
 // says. The constructor only reads options. What only reports is a Logger, which costs the training no time.
 #pragma once

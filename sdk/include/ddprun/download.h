@@ -88,7 +88,7 @@ class DDPRUN_API DataFolder {
   bool may_download_;
 };
 
-// Declares and reads the options root, mirrors and download. `holds` tells the help what root contains ("the four
+// Declares and reads the options root, mirrors and download. `holds` says for the help what root contains ("the four
 // files"). `table` must outlive the result.
 DDPRUN_API DataFolder read_data_folder(const FileTable& table, const std::string& holds, Options& options);
 

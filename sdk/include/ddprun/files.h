@@ -124,7 +124,7 @@ DDPRUN_API MappedFile map_file(const std::filesystem::path& path);
 
 // ---- locks
 
-// What asking for a lock gives: it is ours, another process has it, or the file system has none (errno tells why).
+// What asking for a lock gives: it is ours, another process has it, or the file system has none (errno says why).
 enum class LockState { kOurs, kTaken, kNoLocks };
 
 // Asks the kernel for the lock of an open file or folder, despite interruptions. `how` is that of flock(): LOCK_EX or

@@ -29,7 +29,7 @@ DDPRUN_API std::vector<int64_t> assign_folds(std::span<const int64_t> labels, in
 // Returns which samples to hold out as a split: `count` of them, 0 < count < labels.size(), and of each class its
 // share, but for one. A class keeps one sample at least; where too many have no second one, fewer than `count` are held
 // out. A pure function of its arguments: the samples are shuffled, sorted by class, and taken at equal distances.
-// `stream` tells apart what the same seed is used for.
+// `stream` separates what the same seed is used for.
 DDPRUN_API std::vector<bool> choose_evenly(std::span<const int64_t> labels, int64_t count, uint64_t seed,
                                            uint64_t stream);
 

@@ -52,7 +52,7 @@ struct SafetensorsLayout {
 };
 
 // Lays out a file of these tensors, each under another name, as write_safetensors() would: their places are ignored.
-// Whoever has some of them can write those alone. Throws std::invalid_argument for a tensor that no file can hold.
+// Who has some of them can write those alone. Throws std::invalid_argument for a tensor that no file can hold.
 DDPRUN_API SafetensorsLayout safetensors_layout(std::vector<SafetensorsEntry> tensors);
 
 // Returns a tensor's name and form, without a place. Throws std::invalid_argument as require_storable() does.

@@ -43,7 +43,8 @@ class DDPRUN_API Value {
   bool is_list() const { return kind_ == Kind::kList; }
   bool is_map() const { return kind_ == Kind::kMap; }
 
-  // Returns the scalar's text as written. `quoted` tells "7" from 7: a quoted scalar is a string, never a number.
+  // Returns the scalar's text as written. `quoted` distinguishes "7" from 7: a quoted scalar is a string, never a
+  // number.
   const std::string& text() const { return text_; }
   bool quoted() const { return quoted_; }
 

@@ -1,5 +1,5 @@
 """tools/dev/measure/run [TABLE...]: measures the tables named, or all, and prints them as markdown. Exit code: 0, 1
-where a side failed, 2 for words that make no sense. A target that is not reached is told, and is no failure."""
+where a side failed, 2 for words that make no sense. A target that is not reached is reported, and is no failure."""
 
 import argparse
 import os

@@ -52,7 +52,7 @@ class Ddprun:
         settings = ["launch.workers=1", f"launch.device={self.device}", f"run.dir={run.folder}"]
         if self.device == "cpu":
             settings.append("launch.threads=1")
-        # Later ones win, so whoever starts it may set another device or more workers.
+        # Later ones win, so who starts it may set another device or more workers.
         return [self.program, f"experiments/{experiment}.yaml", *settings, *overrides]
 
     def spawn(self, name, command, environment=None):
@@ -92,7 +92,7 @@ class Ddprun:
             process.kill()
             process.wait()
             raise Hung(f"{name}: ddprun did not end within {timeout:.0f} s: {self.output(name)[-300:]}") from None
-        except BaseException:  # we are told to end
+        except BaseException:  # we are asked to end
             process.terminate()
             raise
 

@@ -97,7 +97,7 @@ def write_loss(made, options):
     over, unknown = means_of(module, module.names, inputs, inputs[1].name)
     write_archive(options.out, [program], inputs, options.source, {"results": list(module.names), "over": over})
     print(f"{options.out}: {options.source}, a loss{with_metrics(module.names)}; checked against the function")
-    tell_unknown(unknown)
+    warn_of_unknown(unknown)
     return 0
 
 
@@ -105,7 +105,7 @@ def with_metrics(names):
     return f" with the metrics {', '.join(names[1:])}" if names[1:] else ""
 
 
-def tell_unknown(unknown):
+def warn_of_unknown(unknown):
     for name, reason in unknown.items():
         print(f"{name} is taken for a mean over samples, and {reason}: if it is none, several workers or micro-batches, which compute it of "
               "each part, differ from the whole batch", file=sys.stderr)  # fmt: skip
@@ -156,7 +156,7 @@ def about_loss(own, inputs):
 
     target = own.target(inputs)
     over, unknown = means_of(own.module, own.names, inputs, target)
-    tell_unknown(unknown)
+    warn_of_unknown(unknown)
     words = f"; it computes its loss{f' from the target {target}' if target else ''}{with_metrics(own.names)}"
     return {"results": list(own.names), "over": over, "network": True, "target": target}, words
 

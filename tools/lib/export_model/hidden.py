@@ -126,7 +126,7 @@ def call(module, inputs, seed):
     except UserError:
         raise
     except Exception:
-        return  # torch.export tells what is wrong
+        return  # torch.export says what is wrong
     finally:
         torch.set_rng_state(before)
 
@@ -258,7 +258,7 @@ class Snapshot:
         elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
             self.keep(owner, title, path, value.tobytes())
         elif isinstance(value, logging.Filterer):
-            return  # loggers remember whom they answer to, and tell it to nobody
+            return  # loggers remember whom they answer to, and show it to nobody
         elif id(value) not in self.modules and depth < DEEPEST and id(value) not in self.seen:
             self.seen[id(value)] = value  # alive, so that no other has its id
             if isinstance(owner, tuple):

@@ -77,7 +77,7 @@ class KerasModel(torch.nn.Module):
         for variable in self.model.variables:
             if variable.name != SEED_STATE:
                 self.register(variable, id(variable) in weights)
-        self.tell()
+        self.warn()
 
     def register(self, variable, is_weight):
         name = variable.path.replace("/", ".")
@@ -138,7 +138,7 @@ class KerasModel(torch.nn.Module):
                 "which would train without them: leave them out; optimizer.weight_decay shrinks weights"
             )
 
-    def tell(self):
+    def warn(self):
         if getattr(self.model, "compiled", False):
             print("Keras' compile() is not taken: optimizer, loss and metrics are those of the experiment", file=sys.stderr)
         layers = getattr(self.model, "layers", None) or [self.model]

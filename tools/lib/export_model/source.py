@@ -102,8 +102,8 @@ def from_library(library, name, settings):
     try:
         package = importlib.import_module(f"{library}.models" if library == "torchvision" else library)
     except Exception as error:  # there is none, or its torchvision was made for another torch
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{library} cannot be imported: {told}. {to_install(library)}") from None
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{library} cannot be imported: {cause}. {to_install(library)}") from None
     if library == "torchvision":
         return call(lambda **given: package.get_model(name, weights=None, **given), f"torchvision:{name}", settings)
     if library == "timm":

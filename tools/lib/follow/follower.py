@@ -12,7 +12,7 @@ from follow.messages import first_line, input_ends, say
 LONGEST_PAUSE = 60  # seconds between two tries of what a tracker did not take
 PATIENCE = 900  # seconds of them, until it is given up
 PATIENCE_AT_END = 20  # the same beside a run that has ended; a tracker that is away already has a last try
-QUIET_SECONDS = 600  # without a new line, and without a sign of whoever runs it: then the run is taken for dead
+QUIET_SECONDS = 600  # without a new line, and without a sign of what runs it: then the run is taken for dead
 
 
 class Follower:
@@ -90,7 +90,7 @@ class Follower:
             if asked and known.get(key) and asked != known[key]:
                 raise UserError(
                     f"{self.run.path} belongs to the {key} {known[key]} of {self.options.to}, not {asked}; without --{key} it"
-                    " goes on there"
+                    " continues there"
                 )
 
     def take(self, batch, lines):

@@ -33,7 +33,7 @@ class Journal:
     """<run>/wandb/follow.jsonl, by the tracker's name: the tracker's run that this folder belongs to, and which lines are
     which of its items: a tracker can say how many it has, but three files grow at the same time.
 
-    A batch is noted before it is sent, and never changes: whoever comes after one that was killed in the middle of it
+    A batch is noted before it is sent, and never changes: a follower that comes after one that was killed in the middle of it
     continues with the very same items. Locked while it is open, so that no two follow the same run.
     """
 

@@ -52,6 +52,6 @@ def install(python):
         for words in ([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], [*pip, "--requirement", REQUIREMENTS]):
             done = subprocess.run(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=False)
             if done.returncode:
-                told = "".join(f"\n  {line[:200]}" for line in LOG.read_text(errors="replace").splitlines()[-3:])
-                raise UserError(f"Optuna could not be installed:{told}\n(all of it: {LOG}). Is there a network? Any Python that"
+                last = "".join(f"\n  {line[:200]}" for line in LOG.read_text(errors="replace").splitlines()[-3:])
+                raise UserError(f"Optuna could not be installed:{last}\n(all of it: {LOG}). Is there a network? Any Python that"
                                 f" has it serves as well: python3 -m pip install -r {REQUIREMENTS}")  # fmt: skip

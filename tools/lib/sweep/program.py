@@ -60,7 +60,7 @@ def check_values(sweep, program, overrides):
     rows = list(sweep.probe_rows())
     with concurrent.futures.ThreadPoolExecutor(min(len(rows), os.cpu_count() or 1)) as pool:
         found = pool.map(lambda row: program.problems(sweep.experiment, [*overrides, *row]), rows)
-    lines = {}  # a path that is not there is told once, with the first of its values
+    lines = {}  # a path that is not there is reported once, with the first of its values
     for line in (line for problems in found for line in problems):
         what = re.sub(r"^command line: ([^=]*)=.*?: ", r"\1: ", line)  # without the value, which the text names again
         lines.setdefault(what, placed(line, sweep))

@@ -84,7 +84,7 @@ def time_text(seconds):
 
 
 def short_names(keys):
-    """Returns the last word of each key if that tells them apart; a plugin by its kind."""
+    """Returns the last word of each key if that distinguishes them; a plugin by its kind."""
     last = {key: key.split(".")[-2 if key.endswith(".plugin") else -1] for key in keys}
     return {key: name if list(last.values()).count(name) == 1 else key for key, name in last.items()}
 

@@ -84,7 +84,7 @@ def read_number(what, node):
 
 
 def made(kind, path, entry, **options):
-    """Returns the distribution. What Optuna refuses or remarks is told with the file's line."""
+    """Returns the distribution. What Optuna refuses or remarks is reported with the file's line."""
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
         try:

@@ -98,14 +98,14 @@ def explaining(storage, errors=ERRORS):
 
 
 def explain(storage, error):
-    where, told = f"the storage {storage.text()}", own_words(error)
+    where, cause = f"the storage {storage.text()}", own_words(error)
     if storage.is_gone():
         return f"{where} was removed: put the file back, or move the sweep's folder away to start again"
-    if "database is locked" in told:
+    if "database is locked" in cause:
         return f"{where} is locked by another program; end it, or wait for it: the same command continues the sweep"
     if isinstance(error, OTHER_VERSION) or storage.is_sqlite:
-        return f"{where} cannot be used: {told}; choose another with --storage, or --out"
-    return f"{where} does not answer: {told}; is it there, may you use that database, and does ~/.pgpass or PGPASSWORD have the password?"
+        return f"{where} cannot be used: {cause}; choose another with --storage, or --out"
+    return f"{where} does not answer: {cause}; is it there, may you use that database, and does ~/.pgpass or PGPASSWORD have the password?"
 
 
 def own_words(error):

@@ -149,7 +149,7 @@ class SweepStudy:
             return len(failed)
 
     def create(self, trials, values, notes):
-        """Creates a trial after these in one transaction, whoever is killed when. It waits to be taken."""
+        """Creates a trial after these in one transaction, no matter what is killed when. It waits to be taken."""
         trial = optuna.trial.create_trial(
             state=State.WAITING, params=values, distributions=self.sweep.distributions, system_attrs=notes,
             user_attrs={RUN: str(self.folder / f"trial_{next_number(trials):04}"), OWNER: self.owner})  # fmt: skip
@@ -193,10 +193,10 @@ class SweepStudy:
             self.study.tell(trial.number, value, state, skip_if_finished=True)
 
     def release(self, trial):
-        """Leaves it to whoever comes next."""
+        """Leaves it to what comes next."""
         self.study.tell(trial.number, state=State.FAIL, skip_if_finished=True)
 
 
 def is_dead(owner):
-    """Returns whether a process of this machine has ended; of others their heartbeats tell."""
+    """Returns whether a process of this machine has ended; of others their heartbeats show it."""
     return owner["host"] == socket.gethostname() and is_held(pathlib.Path(owner["lock"])) is False

@@ -155,8 +155,8 @@ class Sweeper:
             self.study.release(active.trial)
         slot.active, self.next_claim = None, 0
         if active.has_no_metric:
-            told = text.removeprefix("failed: ")
-            self.refusal = f"{self.study.sweep.file}: metric.name: {active.name} has ended, but {told}"
+            cause = text.removeprefix("failed: ")
+            self.refusal = f"{self.study.sweep.file}: metric.name: {active.name} has ended, but {cause}"
         say(f"{active.name}  {text}")
 
 

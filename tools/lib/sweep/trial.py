@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trial as a run of ddprun: starts, follows and stops it, and tells the study what it measured and how it ended."""
+"""A trial as a run of ddprun: starts, follows and stops it, and gives the study what it measured and how it ended."""
 
 import contextlib
 import fcntl
@@ -85,7 +85,7 @@ class TrialRun:
         return self.measured
 
     def sync_rows(self):
-        """Puts rows on the disk before the study is told of them: one lost in a power cut would not come again, and
+        """Puts rows on the disk before the study has them: one lost in a power cut would not come again, and
         those after it would count for other iterations. ddprun takes care of its other files.
         """
         sync(self.path / "metrics.jsonl")

@@ -2,14 +2,14 @@
 import signal
 
 
-def ctrl_c_sets(event, tell=lambda: None):
+def ctrl_c_sets(event, then=lambda: None):
     """Handles SIGINT and SIGTERM: the first is reported and sets the event, the second of its kind ends the process at
     once.
     """
 
     def stop(number, _):
         if not event.is_set():
-            tell()
+            then()
         event.set()
         signal.signal(number, signal.SIG_DFL)
 

@@ -10,7 +10,7 @@ from ddprun.terminal import printable
 
 
 def run_tool(main, name):
-    """Exits with what main() returns; a UserError is told behind the tool's name, with exit code 2."""
+    """Exits with what main() returns; a UserError is printed behind the tool's name, with exit code 2."""
     try:
         sys.exit(main())
     except UserError as error:

@@ -1,5 +1,5 @@
 """Checks everything that needs a GPU, and measures ddprun beside Python there. Exit code: 0 passed, 1 something failed, 2 no GPU. A
-target that is not reached is told, and is no failure.
+target that is not reached is reported, and is no failure.
 
 It goes in two parts, each under 9 minutes and worth having alone: part 1 has the checks, what is worth most first; part 2 the tables of
 measurements."""

@@ -22,7 +22,7 @@ class Results:
             self._keep.mkdir(parents=True, exist_ok=True)
 
     def add(self, name, outcome, detail, seconds, logs=None, table=None):
-        """`logs`: the folder that tells why it failed."""
+        """`logs`: the folder that shows why it failed."""
         detail = " ".join(detail.split())
         self._rows.append({"name": name, "outcome": outcome, "detail": detail, "seconds": f"{seconds:.1f}"})
         print(f"{outcome} {name}: {detail} ({seconds:.1f} s)", flush=True)

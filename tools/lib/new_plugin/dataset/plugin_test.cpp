@@ -11,7 +11,7 @@ const check::DatasetTest kDataset{
 };
 
 // Each check returns what is wrong, and "" where nothing is.
-TEST(@class@, HandsOutWhatItsSpecTells) { EXPECT_EQ(check::samples(kDataset), ""); }
+TEST(@class@, HandsOutWhatItsSpecSays) { EXPECT_EQ(check::samples(kDataset), ""); }
 TEST(@class@, ANumberIsTheSameSampleInEveryCallAndWorker) { EXPECT_EQ(check::same_samples(kDataset), ""); }
 TEST(@class@, AugmentsByTheSamplesNumber) { EXPECT_EQ(check::augmentation(kDataset), ""); }
 

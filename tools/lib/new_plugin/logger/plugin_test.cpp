@@ -10,7 +10,7 @@ namespace {
 
 namespace check = ddprun::check;
 
-// Tells the built plugin of a run of so many attempts in one folder, each with an evaluation; returns what is written.
+// Shows the built plugin a run of so many attempts in one folder, each with an evaluation; returns what is written.
 std::string table_of(int64_t attempts, const std::string& metric, double value) {
   const std::filesystem::path folder = testing::TempDir() + "@name@_test";
   std::filesystem::remove_all(folder);

@@ -1,6 +1,6 @@
 """Checks of several ranks: real NCCL ranks, on one GPU too, ranks that share a GPU through Gloo, and strategy dp.
 
-NCCL refuses two ranks on one GPU of one host. Told by NCCL_HOSTID that they are on two hosts, it takes them, and they talk through
+NCCL refuses two ranks on one GPU of one host. Where NCCL_HOSTID says that they are on two hosts, it takes them, and they talk through
 sockets: so two launchers, as on two nodes, are two real NCCL ranks on one GPU. Where there are several GPUs, these checks use them
 all, through one launcher; a rehearsal has two launchers on the CPU, whose ranks talk through Gloo.
 """
@@ -56,7 +56,7 @@ class Together:
     def wait_for(self, what, met):
         wait_for(what, met, self.processes.values(), self.context.deadline)
 
-    def tell_to_end(self):
+    def ask_to_end(self):
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
 
@@ -152,7 +152,7 @@ def nccl_kill(context):
 
 
 def nccl_restart(context):
-    """kill -9 of the second rank with max_restarts=1: the second attempt outlives LibTorch's heartbeat, then is told to end"""
+    """kill -9 of the second rank with max_restarts=1: the second attempt outlives LibTorch's heartbeat, then is asked to end"""
     require_ranks(context)
     outlived = 3 if context.rehearse else HEARTBEAT_SECONDS + 5
     words = [*MLP, "trainer.max_steps=1000000", "trainer.max_epochs=100000", "launch.max_restarts=1", "checkpoint.every=1000000st",
@@ -163,7 +163,7 @@ def nccl_restart(context):
     together.wait_for("the second attempt", second)
     begun = time.monotonic()
     together.wait_for("the heartbeat's end", lambda: time.monotonic() > begun + outlived)
-    together.tell_to_end()
+    together.ask_to_end()
     statuses = together.statuses()
     assert set(statuses) == {STOPPED}, f"exit codes {statuses}: {together.outputs()}"
     return f"the second attempt continued for {outlived} s, to step {max(together.run.losses())}"

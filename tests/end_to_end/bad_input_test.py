@@ -52,7 +52,7 @@ class Keys(CommandTest):
         self.assertEqual(self.assert_refused("check", *words), self.assert_refused(*words))
 
     def test_a_plugin_of_another_kind_is_no_model(self):
-        self.assertIn("sgd is an optimizer plugin, but a model is needed here; known: airbench, convnet, ",
+        self.assertIn("sgd is an optimizer plugin, but a model is needed here; known: convnet, ",
                       self.assert_refused("experiments/digits.yaml", "model.plugin=sgd"))
 
     def test_a_monitored_metric_that_does_not_exist_is_found_before_the_first_step(self):

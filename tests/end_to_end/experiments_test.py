@@ -63,10 +63,6 @@ class Experiments(CommandTest):
     def test_cifar10_resnet18_on_the_other_cifar(self):
         self.run_short("cifar10_resnet18", "dataset.plugin=cifar100", *CIFAR)
 
-    @unittest.skipUnless((DATA / "cifar100-subset").is_dir(), "DDPRUN_DATA/cifar100-subset is not there")
-    def test_cifar10_speedrun_on_the_other_cifar(self):
-        self.run_short("cifar10_speedrun", "dataset.plugin=cifar100", *CIFAR, "trainer.precision=bf16")
-
     def test_every_experiment_passes_its_check(self):
         shipped = pathlib.Path(os.environ["DDPRUN"]).resolve().parent.parent / "share/ddprun/configs/experiments"
         experiments = sorted(path.name for path in shipped.glob("*.yaml"))

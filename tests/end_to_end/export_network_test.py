@@ -17,7 +17,7 @@ from command import SMALL, CommandTest, nightly, peers_python
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES = (1, 7, 256)
 SAMPLES = 256
-SHAPES = {"airbench": (3, 16, 16), "resnet": (3, 16, 16), "wide_resnet": (3, 16, 16), "mlp": (1, 16, 16), "convnet": (1, 16, 16),
+SHAPES = {"resnet": (3, 16, 16), "wide_resnet": (3, 16, 16), "mlp": (1, 16, 16), "convnet": (1, 16, 16),
           "convnet_bn": (1, 16, 16), "keras_convnet": (1, 16, 16), "lenet": (1, 16, 16)}
 
 

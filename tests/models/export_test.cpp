@@ -150,13 +150,14 @@ TEST_P(ExportOf, EveryPluginTakesAnyBatch) {
 }
 
 const DataSpec kTextSpec{.sample_shape = {16}, .classes = 28};
-INSTANTIATE_TEST_SUITE_P(
-    Plugins, ExportOf,
-    testing::Values(Exported{"mlp", kMnist}, Exported{"convnet", kMnist}, Exported{"convnet_bn", kMnist},
-                    Exported{"keras_convnet", kMnist}, Exported{"lenet", kMnist}, Exported{"gan", kMnist},
-                    Exported{"airbench", kCifar10}, Exported{"resnet", kCifar10}, Exported{"wide_resnet", kCifar10},
-                    Exported{"unet", kCifar10, {{"width", "8"}}}, Exported{"transformer", kTextSpec}),
-    [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Plugins, ExportOf,
+                         testing::Values(Exported{"mlp", kMnist}, Exported{"convnet", kMnist},
+                                         Exported{"convnet_bn", kMnist}, Exported{"keras_convnet", kMnist},
+                                         Exported{"lenet", kMnist}, Exported{"gan", kMnist},
+                                         Exported{"resnet", kCifar10}, Exported{"wide_resnet", kCifar10},
+                                         Exported{"unet", kCifar10, {{"width", "8"}}},
+                                         Exported{"transformer", kTextSpec}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace ddprun

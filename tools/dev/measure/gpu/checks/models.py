@@ -36,7 +36,6 @@ class Network:
 
 
 NETWORKS = {
-    "airbench": Network(("model=airbench", "model.widths=[16,32,32]", "model.whitening_images=200", "model.tta=none", *DIGITS)),
     "keras_convnet": Network(("model=keras_convnet", "model.dropout=0", *DIGITS)),
     "convnet": Network(("model=convnet", "model.dropout=0", *DIGITS)),
     "convnet_bn": Network(("model=convnet_bn", *DIGITS)),

@@ -5,13 +5,14 @@
 #include "config/compose.h"
 #include "config/interpolation.h"
 #include "submit/submission.h"
-#include "submit/yaml_template.h"
 
 #include <ddprun/error.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <optional>
+#include <sstream>
 
 namespace ddprun {
 namespace {
@@ -68,22 +69,46 @@ const char* template_for(const DataSurvey& survey) {
   return small ? kPicturesExperiment : kLargePicturesExperiment;
 }
 
-// What the templates leave open. A line of early stopping, or of what `best` is by, needs validation samples.
+// The values of the templates' ${places}. A line of early stopping, or of what `best` is by, needs validation samples.
+using PlaceValues = std::map<std::string, std::optional<std::string>, std::less<>>;
+
 PlaceValues values_for(const DataSurvey& survey) {
   constexpr int64_t kMostWarmup = 100, kSamplesOfAWarmupStep = 16;
   const auto samples = training_samples(survey);
   const auto& target = survey.splits.front().target_shape;
   const bool text = survey.splits.front().is_text();
-  const auto number = [](int64_t value) { return std::vector{std::to_string(value)}; };
   const auto batch = batch_for(samples, text ? kTextBatch : kBatch);
   const auto epochs = text ? kEpochs : epochs_for(samples, batch);
-  using Values = std::vector<std::string>;
-  return {{"batch", number(batch)},
-          {"epochs", number(epochs)},
-          {"outputs", number(target.empty() ? 1 : target.front())},
-          {"warmup", number(std::clamp<int64_t>(samples / kSamplesOfAWarmupStep, 1, kMostWarmup))},
-          {"patience", has_val(survey) ? number(std::max<int64_t>(3, epochs / 4)) : Values()},
-          {"best", has_val(survey) ? Values{text ? "val/perplexity" : "val/loss"} : Values()}};
+  PlaceValues values{{"batch", std::to_string(batch)},
+                     {"epochs", std::to_string(epochs)},
+                     {"outputs", std::to_string(target.empty() ? 1 : target.front())},
+                     {"warmup", std::to_string(std::clamp<int64_t>(samples / kSamplesOfAWarmupStep, 1, kMostWarmup))},
+                     {"patience", std::nullopt},
+                     {"best", std::nullopt}};
+  if (has_val(survey)) {
+    values["patience"] = std::to_string(std::max<int64_t>(3, epochs / 4));
+    values["best"] = text ? "val/perplexity" : "val/loss";
+  }
+  return values;
+}
+
+// Returns the line with its places filled; nothing if one of them has no value, and of remarks on the template.
+std::string filled_line(std::string line, const PlaceValues& values) {
+  if (line.starts_with("##")) return "";
+  for (size_t at = 0; (at = line.find("${", at)) != line.npos;) {
+    const auto end = line.find('}', at);
+    const auto& value = values.at(line.substr(at + 2, end - at - 2));
+    if (!value) return "";
+    line.replace(at, end + 1 - at, *value);
+  }
+  return line + "\n";
+}
+
+std::string filled(const std::string& yaml_template, const PlaceValues& values) {
+  std::istringstream lines(yaml_template);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += filled_line(std::move(line), values);
+  return text;
 }
 
 // A list of numbers, which reads better in a line.

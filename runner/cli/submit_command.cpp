@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun submit`: submits an experiment as a job of Slurm or Kubernetes.
+// `ddprun submit`: submits an experiment as a job of Slurm.
 #include "base/log.h"
 #include "base/on_demand.h"
 #include "base/program.h"
@@ -31,9 +31,8 @@ void require_program(const std::string& name) {
 }
 
 // Passes the text to a program, and its answer to the user.
-int hand_over(const std::vector<std::string>& command, const std::string& text) {
-  const auto& program = command[0];
-  const auto end = run_program(command, {.input = text});
+int hand_over(const std::string& program, const std::string& text) {
+  const auto end = run_program({program}, {.input = text});
   if (end.exit_code == 0) {
     std::cout << end.output;
     return kExitDone;
@@ -49,47 +48,26 @@ void make_output_folder(const Experiment& experiment) {
   if (error) throw UserError("cannot make " + folder + ": " + error.message());
 }
 
-// A job that is asked for with keys of the other scheduler is not the one that was meant.
-void warn_of_the_other_schedulers_keys(const ResourcesConfig& resources, bool slurm) {
-  const std::vector<std::pair<const char*, bool>> slurms{{"slurm", !resources.slurm.empty()},
-                                                         {"setup", !resources.setup.empty()},
-                                                         {"container", !resources.container.empty()}};
-  const std::vector<std::pair<const char*, bool>> kubernetes{
-      {"image", !resources.image.empty()},
-      {"claim", !resources.claim.empty()},
-      {"ephemeral_storage", !resources.ephemeral_storage.empty()},
-      {"user", resources.user > 0}};
-  for (const auto& [key, is_set] : slurm ? kubernetes : slurms) {
-    if (is_set)
-      log::warn(std::string("resources.") + key + " has no effect with " + (slurm ? "--slurm" : "--kubernetes") +
-                ": it is for " + (slurm ? "Kubernetes" : "Slurm"));
-  }
-}
-
 }  // namespace
 
 int submit(const Arguments& arguments) {
-  if (!arguments.slurm && !arguments.kubernetes) throw UserError("submit needs --slurm or --kubernetes");
+  if (!arguments.slurm) throw UserError("submit needs --slurm; for Kubernetes docs/launching.md has a manifest");
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
-  if (arguments.slurm && experiment.resources.gpus > 0)
-    require_parts({kCudaBackend});  // the job's machines may have no compiler
-  warn_of_the_other_schedulers_keys(experiment.resources, arguments.slurm);
-  if (!arguments.dry_run) require_program(arguments.slurm ? "sbatch" : "kubectl");
+  if (experiment.resources.gpus > 0) require_parts({kCudaBackend});  // the job's machines may have no compiler
+  if (!arguments.dry_run) require_program("sbatch");
   const Submission submission{
       .program = own_program().string(), .experiment = arguments.target, .overrides = arguments.overrides};
-  const auto text =
-      arguments.slurm ? slurm_script(experiment, submission) : kubernetes_manifest(experiment, submission);
+  const auto text = slurm_script(experiment, submission);
   if (!arguments.out.empty()) {
     write_new(arguments.out, text);
   } else if (arguments.dry_run) {
     std::cout << text;
   }
   if (arguments.dry_run) return kExitDone;
-  if (arguments.kubernetes) return hand_over({"kubectl", "apply", "-f", "-"}, text);
   make_output_folder(experiment);
-  return hand_over({"sbatch"}, text);
+  return hand_over("sbatch", text);
 }
 
 }  // namespace ddprun

@@ -96,7 +96,7 @@ constexpr Example kExamples[] = {
     {"check", "--exact experiments/digits trainer.shards=2", "the same bits on 1 and on 2 workers?"},
     {"data", "experiments/mnist.yaml", "show counts, values, and a page of labelled pictures"},
     {"submit", "--slurm experiments/mnist resources.gpus=4 resources.time=2h", "submit a Slurm batch job"},
-    {"submit", "--kubernetes --dry-run experiments/mnist resources.image=IMAGE", "print the manifest"},
+    {"submit", "--slurm --dry-run experiments/mnist resources.gpus=4", "print the script"},
     {"resume", "outputs/mnist/latest", "train to the end set in its experiment"},
     {"resume", "outputs/mnist/latest trainer.max_epochs=20", "train ten more epochs"},
     {"evaluate", "outputs/mnist/latest", "measure its last checkpoint"},

@@ -113,10 +113,8 @@ void add_init(CLI::App& init, Arguments& arguments) {
 }
 
 void add_submit(CLI::App& submit, Arguments& arguments) {
-  auto& slurm = *submit.add_flag("--slurm", arguments.slurm, "submit a batch job with sbatch");
-  auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "submit a Job with kubectl apply");
-  slurm.excludes(&kubernetes);
-  submit.add_flag("--dry-run", arguments.dry_run, "print the script or manifest without submitting it");
+  submit.add_flag("--slurm", arguments.slurm, "submit a batch job with sbatch");
+  submit.add_flag("--dry-run", arguments.dry_run, "print the script without submitting it");
   add_out(submit, arguments, "the file to write it to; must not exist");
   add_experiment(submit, arguments);
 }
@@ -244,7 +242,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"init", "look at data of your own and write a first experiment for them", add_init},
     {"check", "find every mistake in an experiment and its plugins' options, without training", add_check},
     {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them", add_data},
-    {"submit", "check an experiment and submit it to a scheduler with its `resources:`", add_submit},
+    {"submit", "check an experiment and submit it to Slurm with its `resources:`", add_submit},
     {"resume", "resume a run from its last good checkpoint", add_resume},
     {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate},
     {"predict", "write a checkpoint's predictions for each sample of a split, or of new files", add_predict},

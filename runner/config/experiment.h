@@ -298,21 +298,17 @@ struct LaunchConfig {
   std::string exchange(bool on_gpus) const { return on_gpus && backend != Backend::kGloo ? "nccl" : "gloo"; }
 };
 
-// What `ddprun submit` asks a scheduler for. A run started in any other way ignores it.
+// What `ddprun submit` asks Slurm for. A run started in any other way ignores it.
 struct ResourcesConfig {
   int64_t nodes = 0;               // 0: launch.nodes
   int64_t gpus = 0;                // per node
   int64_t cpus_per_worker = 0;     // 0: the scheduler's default, here and below
   int64_t cpus_per_node = 0;       // for all workers of a node together
   std::string memory;              // per node, "64G"
-  std::string ephemeral_storage;   // Kubernetes: disk space per node, "20G"
   double seconds = 0;              // time limit of the job
   std::vector<std::string> slurm;  // more options of sbatch
-  std::vector<std::string> setup;  // Slurm: lines of bash before srun
-  std::string container;           // Slurm: the image for Apptainer
-  std::string image;               // Kubernetes: the image of the pods
-  std::string claim;               // Kubernetes: the volume claim for the outputs
-  int64_t user = 0;                // Kubernetes: user ID of the pods; 0: the image's own
+  std::vector<std::string> setup;  // lines of bash before srun
+  std::string container;           // the image for Apptainer
 };
 
 // What features of trainings read of the experiment (feature_section.h), a struct of each.

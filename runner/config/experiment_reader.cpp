@@ -95,7 +95,7 @@ constexpr std::array kSections = {
         "predictions", "which predictions of each evaluation the loggers get; none if absent"),
     Section{kOfFeatures},
     section<&E::launch, read_launch>("launch", "the workers of this machine"),
-    section<&E::resources, read_resources>("resources", "what `ddprun submit` asks Slurm or Kubernetes for"),
+    section<&E::resources, read_resources>("resources", "what `ddprun submit` asks Slurm for"),
     section<&E::run_dir, read_run_dir>("run", "where the results go"),
 };
 

@@ -9,9 +9,8 @@ namespace ddprun {
 namespace {
 
 constexpr int64_t kMostNodes = 65536, kMostOfANode = 65536;
-constexpr int64_t kMostUser = 2147483647;
 
-// Reads a size in units of 1024, as Slurm writes them: Kubernetes' 64Gi is 64G.
+// Reads a size in units of 1024, as Slurm writes them: 64Gi is 64G.
 std::string read_bytes(Options& options, std::string_view name, std::string_view help) {
   const auto text = options.get<std::string>(name, "", help);
   static const std::regex kForm("([1-9][0-9]{0,8}[MGT])i?");
@@ -47,22 +46,16 @@ ResourcesConfig read_resources(Options& options) {
   resources.gpus = options.get<int64_t>("gpus", 0, "GPUs per node", {0, kMostOfANode});
   read_cpus(options, resources);
   resources.memory = read_bytes(options, "memory", "memory per node, such as 64G or 64Gi, which mean the same");
-  resources.ephemeral_storage =
-      read_bytes(options, "ephemeral_storage", "Kubernetes: disk space per node outside the claim, such as 20G");
   resources.seconds = read_duration(options, "time", "limit of the job, such as 90min, 2h, 01:30:00 or 1-12:00:00");
   resources.slurm = options.get<std::vector<std::string>>(
       "slurm", {}, "more sbatch options, such as [--partition=accel, --account=project]");
   if (!std::ranges::all_of(resources.slurm, is_option))
     options.reject("slurm", "expected sbatch options, one per text, such as --partition=accel");
   resources.setup = options.get<std::vector<std::string>>(
-      "setup", {}, "Slurm: lines of bash before srun, such as [module load CUDA, export NCCL_SOCKET_IFNAME=hsn]");
+      "setup", {}, "lines of bash before srun, such as [module load CUDA, export NCCL_SOCKET_IFNAME=hsn]");
   if (!std::ranges::all_of(resources.setup, is_line))
     options.reject("setup", "expected lines of bash, one per text, such as [module load CUDA]");
-  resources.container = options.get<std::string>("container", "", "Slurm: the image that Apptainer runs ddprun in");
-  resources.image = options.get<std::string>("image", "", "Kubernetes: the pods' image, with ddprun in it");
-  resources.claim = options.get<std::string>("claim", "", "Kubernetes: the volume claim for the outputs of all pods");
-  resources.user = options.get<int64_t>(
-      "user", 0, "Kubernetes: user ID that the pods run as, never as root; 0: the image's own", {0, kMostUser});
+  resources.container = options.get<std::string>("container", "", "the image that Apptainer runs ddprun in");
   return resources;
 }
 

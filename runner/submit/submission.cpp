@@ -55,16 +55,4 @@ std::string shell_words(const std::vector<std::string>& words) {
   return line;
 }
 
-std::string kubernetes_name(const std::string& text) {
-  constexpr size_t kMost = 40;  // of the 63 of a host name: a pod's name ends with its number
-  std::string name;
-  for (const char letter : text.substr(0, kMost)) {
-    const bool kept = is_letter(letter) || is_digit(letter);
-    name += !kept ? '-' : is_letter(letter) ? static_cast<char>(letter | 0x20) : letter;
-  }
-  while (!name.empty() && !is_letter(name.front())) name.erase(0, 1);
-  while (!name.empty() && name.back() == '-') name.pop_back();
-  return name.empty() ? "ddprun" : name;
-}
-
 }  // namespace ddprun

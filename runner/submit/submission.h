@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Turns an experiment into a scheduler's job: returns the text to submit. One ddprun per node starts the node's
-// workers.
+// Turns an experiment into a job of Slurm: returns the text to submit. One ddprun per node starts the node's workers.
 #pragma once
 
 #include "config/experiment.h"
@@ -25,16 +24,8 @@ std::string slurm_script(const Experiment& experiment, const Submission& submiss
 // Returns the folder of the job's output; Slurm does not create it.
 std::string slurm_output_folder(const Experiment& experiment);
 
-// Returns a Job for kubectl apply, made from kubernetes/job.yaml, and for several nodes a headless Service by which the
-// pods find the first one and a Secret with their token, from kubernetes/rendezvous.yaml; each call names them
-// differently. Throws UserError if the experiment does not name the image and the claim.
-std::string kubernetes_manifest(const Experiment& experiment, const Submission& submission);
-
 // Returns one shell word, whatever is in the text.
 std::string shell_word(const std::string& text);
 std::string shell_words(const std::vector<std::string>& words);
-
-// Returns the nearest name that Kubernetes accepts: a letter, then up to 39 more lower-case letters, digits and -.
-std::string kubernetes_name(const std::string& text);
 
 }  // namespace ddprun

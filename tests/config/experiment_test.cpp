@@ -30,8 +30,7 @@ TEST_F(ReadExperiment, ReadsAllSections) {
       "predictions: {num_batches_to_log: 2, log_images_per_batch: 5}\n"
       "launch: {workers: 4, device: cpu, threads: 2, timeout_seconds: 60, requeue: true}\n"
       "resources: {nodes: 2, gpus: 4, cpus_per_worker: 8, memory: 64Gi, time: 2h, slurm: [--partition=accel], "
-      "container: c.sif,\n"
-      "  image: registry/ddprun, claim: outputs}\nrun: {dir: out}\n");
+      "container: c.sif}\nrun: {dir: out}\n");
   EXPECT_EQ(e.name, "mnist");
   EXPECT_EQ(e.seed, 42U);
   EXPECT_EQ(e.model.plugin, "convnet");
@@ -68,8 +67,6 @@ TEST_F(ReadExperiment, ReadsAllSections) {
   EXPECT_EQ(e.resources.seconds, 7200);
   EXPECT_EQ(e.resources.slurm, std::vector<std::string>{"--partition=accel"});
   EXPECT_EQ(e.resources.container, "c.sif");
-  EXPECT_EQ(e.resources.image, "registry/ddprun");
-  EXPECT_EQ(e.resources.claim, "outputs");
   EXPECT_EQ(e.run_dir, "out");
 }
 

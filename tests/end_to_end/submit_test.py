@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""`ddprun submit` where there is no scheduler: what it prints, writes, checks and hands over."""
+"""`ddprun submit` where there is no scheduler: what it prints, writes, checks and hands over; and the manifest for Kubernetes."""
 
+import json
+import pathlib
+import re
 import subprocess
 import unittest
 
-from command import DDPRUN, CommandTest, peers_python
+from command import DDPRUN, SMALL, CommandTest, free_port, peers_python, summary
 
 EXPERIMENT = "experiments/digits.yaml"
-IMAGE = ("resources.image=registry/ddprun", "resources.claim=outputs")
 
 
 class SubmitTest(CommandTest):
@@ -27,10 +29,10 @@ class SubmitTest(CommandTest):
         self.assertFalse((self.folder / "outputs").exists())
 
     def test_a_file_is_made_and_never_overwritten(self):
-        self.ddprun("submit", "--kubernetes", "--dry-run", "--out", "job.yaml", EXPERIMENT, *IMAGE)
-        self.assertIn("kind: Job\n", (self.folder / "job.yaml").read_text())
-        refused = self.assert_refused("submit", "--slurm", "--dry-run", "--out", "job.yaml", EXPERIMENT)
-        self.assertIn("job.yaml exists already", refused)
+        write = ("submit", "--slurm", "--dry-run", "--out", "job.sh", EXPERIMENT)
+        self.ddprun(*write)
+        self.assertIn("\nsrun ", (self.folder / "job.sh").read_text())
+        self.assertIn("job.sh exists already", self.assert_refused(*write))
 
     def test_all_mistakes_are_told_before_the_queue(self):
         env = self.program("sbatch", "touch submitted")
@@ -42,32 +44,11 @@ class SubmitTest(CommandTest):
     def test_a_scheduler_that_is_not_there_is_named(self):
         empty = {"PATH": str(self.folder / "programs")}
         self.assertIn("no program sbatch on PATH", self.assert_refused("submit", "--slurm", EXPERIMENT, env=empty))
-        refused = self.assert_refused("submit", "--kubernetes", EXPERIMENT, *IMAGE, env=empty)
-        self.assertIn("no program kubectl on PATH", refused)
-        self.assertIn("submit needs --slurm or --kubernetes", self.assert_refused("submit", EXPERIMENT))
+        self.assertIn("submit needs --slurm", self.assert_refused("submit", EXPERIMENT))
 
-    def test_kubectl_gets_the_manifest(self):
-        env = self.program("kubectl", '[ "$*" = "apply -f -" ] && read -r first && echo "job created: $first"')
-        done = self.ddprun("submit", "--kubernetes", EXPERIMENT, *IMAGE, env=env)
-        self.assertIn("job created: # Written by ddprun submit", done.out())
-
-    def test_the_schemas_of_kubernetes_take_what_it_prints(self):
-        python = peers_python()
-        if not python:
-            self.skipTest("no kubernetes-validate: DDPRUN_PEERS=1 tools/test installs it")
-        large = ("resources.nodes=3", "resources.gpus=2", "resources.cpus_per_worker=4", "resources.memory=64G",
-                 "resources.ephemeral_storage=20G", "resources.time=90min", "resources.user=1000")  # fmt: skip
-        odd = ('resources.image="a \\"b\\" \\\\ # {c}: [d]"', 'resources.claim="123"', 'name="Größe: #1 [x] $(Y) 😀"', "resources.nodes=2")
-        files = []
-        for number, words in enumerate(((), large, odd)):
-            files.append(f"{number}.yaml")
-            self.ddprun("submit", "--kubernetes", "--dry-run", "--out", files[-1], EXPERIMENT, *IMAGE, *words)
-        for version in ("1.27", "1.37"):
-            checked = subprocess.run([python, "-m", "kubernetes_validate", "--strict", "-k", version, *files], cwd=self.folder,
-                                     capture_output=True, text=True)  # fmt: skip
-            said = checked.stdout + checked.stderr
-            self.assertEqual(checked.returncode, 0, said)
-            self.assertEqual(said.count("passed for resource"), 1 + 3 + 3, said)
+    def test_sbatch_gets_the_script(self):
+        env = self.program("sbatch", 'read -r first && echo "submitted: $first"')
+        self.assertEqual(self.ddprun("submit", "--slurm", EXPERIMENT, env=env).out(), "submitted: #!/bin/bash\n")
 
     def test_lines_before_srun_reach_it_and_one_that_fails_ends_the_job(self):
         env = self.program("srun", 'echo "srun sees $SITE"')
@@ -79,14 +60,42 @@ class SubmitTest(CommandTest):
         refused = self.assert_refused("submit", "--slurm", "--dry-run", EXPERIMENT, 'resources.setup=["a\\nb"]')
         self.assertIn("resources.setup: expected lines of bash, one per text", refused)
 
-    def test_keys_of_the_other_scheduler_are_said_to_do_nothing(self):
-        said = self.ddprun("submit", "--kubernetes", "--dry-run", EXPERIMENT, *IMAGE, "resources.setup=[module load CUDA]").err()
-        self.assertIn("warning: resources.setup has no effect with --kubernetes: it is for Slurm", said)
-        said = self.ddprun("submit", "--slurm", "--dry-run", EXPERIMENT, "resources.claim=outputs").err()
-        self.assertIn("warning: resources.claim has no effect with --slurm: it is for Kubernetes", said)
 
-    def test_what_kubernetes_needs_is_asked_for(self):
-        self.assertIn("resources.image: missing", self.assert_refused("submit", "--kubernetes", "--dry-run", EXPERIMENT))
+class KubernetesPage(CommandTest):
+    """The manifest of docs/launching.md; what its parts call one another is tests/submit/kubernetes_page_test.cpp's."""
+
+    def setUp(self):
+        super().setUp()
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs/launching.md").read_text()
+        self.manifest = re.search(r"^## Kubernetes\n.*?^```yaml\n(.*?)^```\n", page, re.MULTILINE | re.DOTALL)[1]
+
+    def test_its_pods_train_one_run(self):
+        command = json.loads(re.search(r" command: (\[.*?\]) ", self.manifest, re.DOTALL)[1])
+        place = {"experiments/mnist.yaml": SMALL[0], "mnist-1-0.mnist-1:29400": f"127.0.0.1:{free_port()}", "/outputs/": f"{self.folder}/",
+                 "$(DDPRUN_JOB)": "id"}  # fmt: skip
+        pods = []
+        for index in "01":
+            words = [self.filled(word, place | {"$(JOB_COMPLETION_INDEX)": index}) for word in command[1:]]
+            pods.append(self.start(*words, *SMALL[1:], "model=mlp", env={"DDPRUN_TOKEN": "TOKEN"}))
+        self.assertEqual([pod.wait() for pod in pods], [0, 0], "\n".join(pod.text() for pod in pods))
+        self.assertEqual(summary(self.folder / "mnist/id")["nodes"], 2)
+
+    def filled(self, word, places):
+        for name, value in places.items():
+            word = word.replace(name, value)
+        return word
+
+    def test_the_schemas_of_kubernetes_take_it(self):
+        python = peers_python()
+        if not python:
+            self.skipTest("no kubernetes-validate: DDPRUN_PEERS=1 tools/test installs it")
+        (self.folder / "job.yaml").write_text(self.manifest)
+        for version in ("1.27", "1.37"):
+            checked = subprocess.run([python, "-m", "kubernetes_validate", "--strict", "-k", version, "job.yaml"], cwd=self.folder,
+                                     capture_output=True, text=True)  # fmt: skip
+            said = checked.stdout + checked.stderr
+            self.assertEqual(checked.returncode, 0, said)
+            self.assertEqual(said.count("passed for resource"), 3, said)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "experiments.h"
+#include "base/program.h"
+#include "submit/submission.h"
 
 #include <gmock/gmock.h>
 
@@ -8,10 +9,28 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
+
+// Four GPUs on each of two nodes.
+Experiment large() {
+  Experiment experiment;
+  experiment.name = "mnist";
+  experiment.resources = {.nodes = 2,
+                          .gpus = 4,
+                          .cpus_per_worker = 8,
+                          .memory = "64G",
+                          .seconds = 36 * 3600 + 90,
+                          .slurm = {"--partition=accel", "--account=a project"}};
+  return experiment;
+}
+
+Submission submission() {
+  return {.program = "/opt/ddprun/bin/ddprun",
+          .experiment = "experiments/mnist.yaml",
+          .overrides = {"trainer.max_epochs=3", "model.note=it's $HOME"}};
+}
 
 TEST(SlurmScript, AsksForWhatTheExperimentNeeds) {
-  EXPECT_EQ(slurm_script(testing::large(), testing::submission()), R"(#!/bin/bash
+  EXPECT_EQ(slurm_script(large(), submission()), R"(#!/bin/bash
 #SBATCH --job-name=mnist
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -50,7 +69,7 @@ srun ddprun small.yaml
 }
 
 TEST(SlurmScript, RunsInAContainerAndRequeuesOutsideOfIt) {
-  auto experiment = testing::large();
+  auto experiment = large();
   experiment.resources.container = "ddprun image.sif";
   experiment.launch.requeue = true;
   EXPECT_THAT(slurm_script(experiment, {.program = "/home/me/ddprun", .experiment = "e.yaml"}), EndsWith(R"(
@@ -76,28 +95,41 @@ srun ddprun small.yaml
 }
 
 TEST(SlurmScript, CountsTheCpusOfAllWorkersOfANode) {
-  auto experiment = testing::large();
+  auto experiment = large();
   experiment.launch.workers = 2;
-  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=16\n"));
+  EXPECT_THAT(slurm_script(experiment, submission()), HasSubstr("--cpus-per-task=16\n"));
   experiment.trainer.strategy = Strategy::kDp;
-  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=8\n"));
+  EXPECT_THAT(slurm_script(experiment, submission()), HasSubstr("--cpus-per-task=8\n"));
   experiment.resources.cpus_per_node = 72;
-  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=72\n"));
+  EXPECT_THAT(slurm_script(experiment, submission()), HasSubstr("--cpus-per-task=72\n"));
 }
 
 TEST(SlurmScript, TakesTheNodesOfTheLaunchWhereTheResourcesSayNone) {
   Experiment experiment;
   experiment.name = "e";
   experiment.launch.min_nodes = experiment.launch.max_nodes = 3;
-  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--nodes=3\n"));
+  EXPECT_THAT(slurm_script(experiment, submission()), HasSubstr("--nodes=3\n"));
 }
 
 TEST(SlurmScript, KeepsSlurmFromReadingPatternsInTheName) {
-  auto experiment = testing::large();
+  auto experiment = large();
   experiment.name = "90 %j";
-  EXPECT_THAT(slurm_script(experiment, testing::submission()),
-              HasSubstr("#SBATCH --output='outputs/90 %%j/slurm-%j.out'\n"));
+  EXPECT_THAT(slurm_script(experiment, submission()), HasSubstr("#SBATCH --output='outputs/90 %%j/slurm-%j.out'\n"));
 }
+
+// Every byte but the zero, which no argument can hold.
+std::string all_bytes() {
+  std::string text;
+  for (int byte = 1; byte < 256; ++byte) text += static_cast<char>(byte);
+  return text;
+}
+
+TEST(Quote, AShellReadsBackWhateverItWas) {
+  for (const auto& text : std::vector<std::string>{"", "a b", "it's $HOME `ls` \"x\" \\ \n#;*", all_bytes()})
+    EXPECT_EQ(run_program({"sh", "-c", "printf %s " + shell_word(text)}).output, text);
+}
+
+TEST(Quote, LeavesPlainWordsAlone) { EXPECT_EQ(shell_words({"srun", "a.b=1,2", "c d", ""}), "srun a.b=1,2 'c d' ''"); }
 
 }  // namespace
 }  // namespace ddprun

@@ -21,7 +21,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <exception>
 #include <iostream>
 #include <utility>
 
@@ -90,8 +89,9 @@ Order FirstNode::begin(int world_size, int nodes) {
   if (!begun_ && !warning.empty()) log::warn(located(warning, request_.checked.places));
   world_size_ = world_size;
   fs::path newest;
-  aside({.end = End::kAtOnce}, [&] { newest = checkpoint_to_begin_from(); });  // nothing is written if it is refused
-  aside({.slow = no_answer(), .end = End::kAfterwards}, [&] { write_beginning(); });
+  begin_with({.end = End::kAtOnce},
+             [&] { newest = checkpoint_to_begin_from(); });  // nothing is written if it is refused
+  begin_with({.slow = no_answer(), .end = End::kAfterwards}, [&] { write_beginning(); });
   sidecars_.start(request_.checked.sidecars, folder.path());
   const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
   if (attempt_ > 0 && checkpoint.empty())
@@ -209,8 +209,8 @@ void FirstNode::note_whether_it_trained() { trained_ = trained_ || (begun_ && !r
 
 void FirstNode::note(const char* kind, const std::string& text) {
   if (!run_ || !begun_) return;
-  side_.post([folder = run_->folder.path(), held = held_,
-              event = LaunchEvent{.attempt = attempt_, .kind = kind, .text = text}] {
+  post([folder = run_->folder.path(), held = held_,
+        event = LaunchEvent{.attempt = attempt_, .kind = kind, .text = text}] {
     if (!held || held->is_there()) append_event(folder, event);  // the run's end tells of a folder that is gone
   });
 }
@@ -221,41 +221,49 @@ std::string FirstNode::no_answer() const {
 }
 
 // Does a part of begin(). With several nodes another thread hears signals meanwhile.
-void FirstNode::aside(const Patience& patience, const std::function<void()>& job) {
+void FirstNode::begin_with(const Patience& patience, const std::function<void()>& job) {
   setup_.standalone() ? wait_for(patience, job) : job();
 }
 
-// Does the job on the side thread and waits for it. Where a user who asks for the end gets it before the job is done,
-// the process ends here: that thread still uses what the destructors would destroy.
+// Does the job aside and waits for it. Where a user who asks for the end gets it before the job is done, the process
+// ends here: its thread still uses what the destructors would destroy.
 void FirstNode::wait_for(const Patience& patience, const std::function<void()>& job) {
-  std::exception_ptr error;
-  side_.post([&] {
-    try {
-      job();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  });
+  const auto done = post(job);
   const auto heard = hear_signals(patience);
   for (const int signal : heard) {
     if (patience.end == End::kAfterwards) ::raise(signal);
   }
-  if (error) std::rethrow_exception(error);
+  done.get();
 }
 
-// Returns the signals that ask for the end and came before the side thread had done its jobs.
-std::vector<int> FirstNode::hear_signals(const Patience& patience) const {
+// Does the job aside, after those that were posted before.
+std::shared_future<void> FirstNode::post(std::function<void()> job) {
+  const std::scoped_lock lock(jobs_);
+  return last_job_ = aside([before = last_job_, job = std::move(job)] {
+           if (before.valid()) before.wait();
+           job();
+         });
+}
+
+std::shared_future<void> FirstNode::last_job() {
+  const std::scoped_lock lock(jobs_);
+  return last_job_;
+}
+
+// Returns the signals that ask for the end and came before all jobs were done.
+std::vector<int> FirstNode::hear_signals(const Patience& patience) {
   SignalInbox signals;
   std::vector<int> heard;
-  for (bool told = false; !side_.wait_for(kLook);) {
+  const Stopwatch waited;
+  for (bool warned = false; last_job().wait_for(kLook) != std::future_status::ready;) {
     for (const int signal : signals.take()) {
       if (signal == SIGTSTP) ::raise(SIGSTOP);
       if (signal != SIGTSTP && signal != SIGCHLD) heard.push_back(signal);
     }
     if (patience.end == End::kAtOnce && !heard.empty()) end_unbegun(heard.front());
-    if (patience.slow.empty() || side_.busy_for().value_or(kLook) < kAnswerWithin) continue;
+    if (patience.slow.empty() || seconds(waited.seconds()) < kAnswerWithin) continue;
     const bool asked = patience.asked || !heard.empty();
-    if (!std::exchange(told, true)) log::warn(patience.slow + (asked ? "" : "; Ctrl-C ends without it"));
+    if (!std::exchange(warned, true)) log::warn(patience.slow + (asked ? "" : "; Ctrl-C ends without it"));
     if (!asked) continue;
     if (patience.end == End::kAfterwards) end_unbegun(heard.front());
     end_at_once(patience.exit_code);

@@ -9,11 +9,11 @@
 #include "agent/sidecars.h"
 #include "base/clock.h"
 #include "base/run_files.h"
-#include "launch/side_thread.h"
 #include "rendezvous/coordinator.h"
 
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,7 +23,7 @@
 namespace ddprun {
 
 // With several nodes, begin() is called on the server's thread, while the other thread waits for orders and signals. On
-// a single node the run's folder is touched on the side thread alone.
+// a single node the run's folder is touched aside alone (launch/signal_inbox.h), by one job after the other.
 class FirstNode {
  public:
   // `common`: what the other nodes compare with theirs. References must outlive this object.
@@ -59,9 +59,11 @@ class FirstNode {
   std::string no_answer() const;
   std::filesystem::path checkpoint_to_begin_from();
   void write_beginning();
-  void aside(const Patience& patience, const std::function<void()>& job);
+  void begin_with(const Patience& patience, const std::function<void()>& job);
   void wait_for(const Patience& patience, const std::function<void()>& job);
-  std::vector<int> hear_signals(const Patience& patience) const;
+  std::shared_future<void> post(std::function<void()> job);
+  std::shared_future<void> last_job();
+  std::vector<int> hear_signals(const Patience& patience);
   bool record_end(const LaunchResult& result);
   void record_failure(const LaunchResult& result) const;
   int tell_end(const LaunchResult& result) const;
@@ -81,7 +83,8 @@ class FirstNode {
   bool begun_ = false;    // an attempt has begun
   bool trained_ = false;  // an attempt has, or it is the run's first
 
-  SideThread side_;  // last: what it does uses all of the above
+  std::mutex jobs_;
+  std::shared_future<void> last_job_;  // that was posted
 };
 
 }  // namespace ddprun

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "base/spawn.h"
-#include "launch/side_thread.h"
+#include "launch/signal_inbox.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
@@ -173,7 +173,7 @@ void require_sidecars(const std::vector<PlacedSidecar>& sidecars) {
 
 struct Sidecars::Running {
   std::shared_ptr<Watch> watch;  // outlives this object if its thread does
-  SideThread thread;
+  std::future<void> done;
 };
 
 Sidecars::Sidecars() = default;
@@ -182,9 +182,7 @@ Sidecars::~Sidecars() {
   for (const int signal : {SIGTERM, SIGKILL}) {
     const auto deadline = Clock::now() + kGrace;
     for (const auto& one : running_) one->watch->end_it(signal);
-    const auto ends = [&](const auto& one) {
-      return one->thread.wait_for(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()));
-    };
+    const auto ends = [&](const auto& one) { return one->done.wait_until(deadline) == std::future_status::ready; };
     if (std::ranges::all_of(running_, ends)) return;
   }
 }
@@ -195,9 +193,7 @@ void Sidecars::start(const std::vector<PlacedSidecar>& sidecars, const fs::path&
     auto watch = std::make_shared<Watch>();
     watch->sidecar = one.sidecar;
     watch->run_dir = run_dir;
-    running_.push_back(std::make_unique<Running>());
-    running_.back()->watch = watch;
-    running_.back()->thread.post([watch] { watch->work(); });
+    running_.push_back(std::make_unique<Running>(watch, aside([watch] { watch->work(); })));
   }
 }
 
@@ -212,7 +208,7 @@ std::vector<Unsent> Sidecars::finish(Seconds patience) {
   for (const auto& one : running_) one->watch->end_run();
   std::vector<Unsent> unsent;
   for (const auto& one : running_) {
-    one->thread.wait_for(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()));
+    one->done.wait_until(deadline);
     auto& watch = *one->watch;
     const std::scoped_lock lock(watch.mutex);
     if (watch.sent) continue;

@@ -7,10 +7,8 @@
 #include <ddprun/error.h>
 
 #include <fcntl.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -57,11 +55,7 @@ class UnblockedSignals {
 bool succeeds(const std::vector<std::string>& command) {
   const UnblockedSignals unblocked;
   const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto child = start_program(command, {nothing.get(), STDERR_FILENO, STDERR_FILENO}, ProgramGroup::kOurs);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return wait_for(start_program(command, {nothing.get(), STDERR_FILENO, STDERR_FILENO}, ProgramGroup::kOurs)) == 0;
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ bool read_all(int fd, const ProgramOptions& options, std::string& text) {
 
 int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
+}  // namespace
+
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
@@ -111,14 +113,25 @@ int wait_for(pid_t child) {
   return exit_code_of(status);
 }
 
-}  // namespace
-
 std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point deadline) {
   constexpr int kRoundMs = 2;
   for (int status = 0;; ::poll(nullptr, 0, kRoundMs)) {
-    if (::waitpid(child, &status, WNOHANG) != 0) return status;
+    if (::waitpid(child, &status, WNOHANG) != 0) return exit_code_of(status);
     if (Clock::now() >= deadline) return std::nullopt;
   }
+}
+
+ProgramEnd end_of_program(pid_t child, int output, const ProgramOptions& limits) {
+  ProgramEnd end;
+  const auto deadline = Clock::now() + seconds(limits.seconds);
+  end.cut = !read_all(output, limits, end.output);
+  if (!end.cut && limits.seconds > 0) {  // it may have closed its output and keep running
+    if (const auto code = wait_until(child, deadline)) return end.exit_code = *code, end;
+    end.cut = true;
+  }
+  if (end.cut) ::kill(::getpgid(child) == child ? -child : child, SIGKILL);
+  end.exit_code = wait_for(child);
+  return end;
 }
 
 pid_t start_program(const std::vector<std::string>& command, const ProgramStreams& streams, ProgramGroup group) {
@@ -135,24 +148,14 @@ pid_t start_program(const std::vector<std::string>& command, const ProgramStream
 }
 
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options) {
-  const bool apart = options.seconds > 0;
   const auto input = input_file(options.input);
   const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   auto output = make_pipe();
   const auto child =
       start_program(command, {input.get(), output.write.get(), options.errors ? output.write.get() : nowhere.get()},
-                    apart ? ProgramGroup::kOwn : ProgramGroup::kOurs);
+                    options.seconds > 0 ? ProgramGroup::kOwn : ProgramGroup::kOurs);
   output.write.reset();
-  ProgramEnd end;
-  const auto deadline = Clock::now() + seconds(options.seconds);
-  end.cut = !read_all(output.read.get(), options, end.output);
-  if (!end.cut && options.seconds > 0) {  // it may have closed its output and keep running
-    if (const auto status = wait_until(child, deadline)) return end.exit_code = exit_code_of(*status), end;
-    end.cut = true;
-  }
-  if (end.cut) ::kill(apart ? -child : child, SIGKILL);
-  end.exit_code = wait_for(child);
-  return end;
+  return end_of_program(child, output.read.get(), options);
 }
 
 std::string last_line(const std::string& text) {

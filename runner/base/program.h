@@ -43,10 +43,15 @@ enum class ProgramGroup { kOurs, kOwn, kOwnSession };
 // Starts a program, looked up on PATH. Returns its id; the caller reaps it. Throws as run_program() does.
 pid_t start_program(const std::vector<std::string>& command, const ProgramStreams& streams, ProgramGroup group);
 
+// Reads what a child writes, and reaps it. At a limit it is killed, with its group where it leads one.
+ProgramEnd end_of_program(pid_t child, int output, const ProgramOptions& limits);
+
 // Returns the last line with anything on it, where programs say why they have failed; empty if there is none.
 std::string last_line(const std::string& text);
 
-// Waits for a child's end, and reaps it. Returns its status, or nothing if it still runs at the deadline.
+// Waits for a child's end, and reaps it. Returns its exit code, 128 + the signal if one killed it; of wait_until()
+// nothing if it still runs at the deadline.
+int wait_for(pid_t child);
 std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point deadline);
 
 // Returns true if a program of this name is on PATH.

@@ -8,6 +8,7 @@
 #include "base/run_files.h"
 #include "base/spawn.h"
 #include "cli/commands.h"
+#include "command_line/plain_commands.h"
 #include "config/config_files.h"
 #include "launch/signal_inbox.h"
 #include "launch/worker_process.h"
@@ -18,7 +19,6 @@
 #include <ddprun/files.h>
 
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,13 +132,10 @@ std::string difference(const Words& words, const Words& given) {
   return text;
 }
 
-int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : kExitSignalBase + WTERMSIG(status); }
-
 // Waits until the run has ended, forwarding signals to it.
 int wait_for(pid_t run, SignalInbox& inbox) {
   while (true) {
-    int status = 0;
-    if (::waitpid(run, &status, WNOHANG) == run) return exit_code(status);
+    if (const auto code = wait_until(run, std::chrono::steady_clock::now())) return *code;
     pollfd waiting{inbox.fd(), POLLIN, 0};
     ::poll(&waiting, 1, -1);
     for (const int signal : inbox.take()) {

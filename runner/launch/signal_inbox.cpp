@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cerrno>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -75,6 +77,18 @@ std::vector<int> SignalInbox::take() {
   signalfd_siginfo info;
   while (::read(fd_.get(), &info, sizeof info) == sizeof info) signals.push_back(static_cast<int>(info.ssi_signo));
   return signals;
+}
+
+std::future<void> aside(std::function<void()> job) {
+  sigset_t held, before;
+  ::sigfillset(&held);
+  for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::sigdelset(&held, crash);
+  std::packaged_task<void()> task(std::move(job));
+  auto done = task.get_future();
+  ::pthread_sigmask(SIG_SETMASK, &held, &before);
+  std::thread(std::move(task)).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return done;
 }
 
 }  // namespace ddprun

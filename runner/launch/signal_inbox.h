@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The signals that a launcher handles, as a file descriptor to poll.
+// The signals that a launcher handles, as a file descriptor to poll, and what keeps its own thread free for them.
 #pragma once
 
 #include "base/spawn.h"
 
 #include <csignal>
+#include <functional>
+#include <future>
 #include <vector>
 
 namespace ddprun {
@@ -36,5 +38,9 @@ class SignalInbox {
   std::vector<Replaced> old_;
   UniqueFd fd_;
 };
+
+// Does a job on a thread of its own, which takes no signals: a file system may take its time, or hang. The future gets
+// what it throws. Nobody waits for the thread: not the future's destructor, and not the end of the program.
+std::future<void> aside(std::function<void()> job);
 
 }  // namespace ddprun

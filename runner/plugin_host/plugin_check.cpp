@@ -5,15 +5,11 @@
 #include "base/spawn.h"
 #include "plugin_host/plugin_host.h"
 
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -108,32 +104,17 @@ PluginCheck check_plugin(const fs::path& file, const std::vector<PluginInfo>& ot
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 void send_line(int fd, std::string line) {
   for (size_t at; (at = line.find('\n')) != std::string::npos;) line.replace(at, 1, "; ");
   line += '\n';
   if (::write(fd, line.data(), line.size()) < 0) std::abort();
 }
 
-// Reads until the other end is closed; returns false if that takes too long.
-bool read_all(int fd, Clock::time_point deadline, std::string& text) {
-  std::array<char, 4096> buffer;
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    pollfd waiting{fd, POLLIN, 0};
-    if (::poll(&waiting, 1, static_cast<int>(left)) <= 0) continue;
-    const auto bytes = ::read(fd, buffer.data(), buffer.size());
-    if (bytes == 0) return true;
-    if (bytes > 0) text.append(buffer.data(), static_cast<size_t>(bytes));
-  }
-}
-
-std::string end_text(int status) {
-  if (WIFSIGNALED(status)) return signal_name(WTERMSIG(status));
-  const int code = WEXITSTATUS(status);
-  return code == 0 ? "" : "exit code " + std::to_string(code);
+std::string end_text(const ProgramEnd& end) {
+  constexpr int kSignalBase = 128;
+  if (end.cut) return "it hangs";
+  if (end.exit_code > kSignalBase) return signal_name(end.exit_code - kSignalBase);
+  return end.exit_code == 0 ? "" : "exit code " + std::to_string(end.exit_code);
 }
 
 }  // namespace
@@ -151,17 +132,10 @@ TrialEnd in_child(const std::function<void(const std::function<void(const std::s
     ::_exit(0);
   }
   pipe.write.reset();
-  TrialEnd end;
-  std::string text;
-  const auto give_up_at = Clock::now() + patience;
-  const bool complete = read_all(pipe.read.get(), give_up_at, text);
-  const auto status = complete ? wait_until(child, give_up_at) : std::nullopt;  // it may have closed the pipe and run
-  if (!status) {
-    ::kill(child, SIGKILL);
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
-  }
-  end.problem = status ? end_text(*status) : "it hangs";
-  std::istringstream lines(text);
+  const auto trial =
+      end_of_program(child, pipe.read.get(), {.seconds = std::chrono::duration<double>(patience).count()});
+  TrialEnd end{.problem = end_text(trial)};
+  std::istringstream lines(trial.output);
   for (std::string line; std::getline(lines, line);) end.lines.push_back(line);
   return end;
 }

@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <future>
+#include <latch>
+#include <memory>
+#include <stdexcept>
 #include <thread>
 
 namespace ddprun {
@@ -71,6 +74,17 @@ TEST_P(EachSignal, ActsAsBeforeWhenTheInboxIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(SignalInbox, EachSignal, ::testing::Values(SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP, SIGCHLD),
                          [](const auto& tested) { return signal_name(tested.param); });
+
+TEST(Aside, AJobThatHangsKeepsNobodyWaitingAndWhatOneThrowsArrives) {
+  const auto entered = std::make_shared<std::latch>(1), release = std::make_shared<std::latch>(1);
+  {
+    const auto hangs = aside([entered, release] { entered->count_down(), release->wait(); });
+    entered->wait();
+    EXPECT_EQ(hangs.wait_for(std::chrono::milliseconds(1)), std::future_status::timeout);
+  }
+  release->count_down();
+  EXPECT_THROW(aside([] { throw std::runtime_error("no"); }).get(), std::runtime_error);
+}
 
 TEST(SignalInbox, OneWithinAnotherLeavesTheOuterItsSignals) {
   const ForeignThread foreign;

@@ -14,7 +14,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
@@ -41,8 +40,7 @@ void listen_for_signals() {
 int end_after(pid_t child, const fs::path& run, const StepsToMake& steps, std::function<void()> recorded) {
   constexpr int kBetweenLooksMs = 20;
   for (bool told = false;;) {
-    if (const auto status = wait_until(child, std::chrono::steady_clock::now()))
-      return WIFEXITED(*status) ? WEXITSTATUS(*status) : kExitSignalBase + WTERMSIG(*status);
+    if (const auto code = wait_until(child, std::chrono::steady_clock::now())) return *code;
     const auto digests = told ? std::map<int64_t, RecordedDigest>() : read_digests(run);
     const auto made = digests.empty() ? 0 : digests.rbegin()->first;
     if (!told && (made >= steps.last || asked_to_end != 0)) told = ::kill(child, SIGTERM) == 0;

@@ -6,31 +6,54 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <string>
 
 namespace ddprun {
 
+// Makes the folders above the file, too. Returns its path.
+inline std::filesystem::path write_bytes(const std::filesystem::path& file, const std::string& bytes) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << bytes;
+  return file;
+}
+
+inline std::string read_bytes(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// An empty folder of its own, removed with the object.
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ddprun_test-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TestFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 // A test with an empty folder of its own.
 class FolderTest : public ::testing::Test {
+ private:
+  const TestFolder own_;
+
  protected:
-  FolderTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ddprun_test-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~FolderTest() override { std::filesystem::remove_all(folder_); }
+  static void write(const std::filesystem::path& file, const std::string& text) { write_bytes(file, text); }
+  static std::string read(const std::filesystem::path& file) { return read_bytes(file); }
 
-  static void write(const std::filesystem::path& file, const std::string& text) {
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-  }
-  static std::string read(const std::filesystem::path& file) {
-    std::ostringstream text;
-    text << std::ifstream(file, std::ios::binary).rdbuf();
-    return text.str();
-  }
-
-  std::filesystem::path folder_;
+  const std::filesystem::path folder_ = own_.path();
 };
 
 }  // namespace ddprun

@@ -3,10 +3,8 @@
 #pragma once
 
 #include "cluster/placement.h"
+#include "support/error_of.h"
 
-#include <ddprun/error.h>
-
-#include <algorithm>
 #include <map>
 #include <string>
 
@@ -26,19 +24,7 @@ inline Placement place(const Variables& variables, const LaunchFlags& flags = {}
 
 // The error's text; empty where there is none.
 inline std::string refusal(const Variables& variables, const LaunchFlags& flags = {}) {
-  try {
-    place(variables, flags);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline std::string meaning(const Placement& placement, const std::string& variable, bool counted) {
-  const auto found = std::ranges::find_if(placement.evidence, [&](const auto& evidence) {
-    return evidence.variable == variable && evidence.counted == counted;
-  });
-  return found == placement.evidence.end() ? "" : found->meaning;
+  return error_of([&] { place(variables, flags); });
 }
 
 // torchrun 2.11 with two workers on each of two nodes: the third of them.

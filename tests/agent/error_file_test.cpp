@@ -2,27 +2,21 @@
 #include "agent/error_file.h"
 
 #include "base/clock.h"
+#include "support/temporary_folder.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <csignal>
-#include <cstdlib>
-#include <fstream>
 #include <vector>
 
 namespace ddprun {
 namespace {
 
-namespace fs = std::filesystem;
-
 // torchrun compares these times over the ranks of all machines: they are the wall clock's.
 double told_time(const std::vector<WorkerEnd>& workers) {
-  auto pattern = (fs::temp_directory_path() / "error_file-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
+  const TestFolder folder;
   write_error_file(folder / "error.json", judge_ends({.workers = workers}), "");
-  const auto json = nlohmann::json::parse(std::ifstream(folder / "error.json"));
-  fs::remove_all(folder);
+  const auto json = nlohmann::json::parse(read_bytes(folder / "error.json"));
   return std::stod(json["message"]["extraInfo"]["timestamp"].get<std::string>());
 }
 

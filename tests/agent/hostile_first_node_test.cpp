@@ -5,14 +5,12 @@
 #include "rendezvous/connection.h"
 #include "rendezvous/control_link.h"
 #include "rendezvous/server.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <poll.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -39,12 +37,10 @@ void lead(const RendezvousServer& server) {
   }
 }
 
-class HostileFirstNode : public ::testing::Test {
+class HostileFirstNode : public FolderTest {
  protected:
   HostileFirstNode() {
-    auto pattern = (fs::temp_directory_path() / "hostile-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ / "plugin.so") << "never loaded";
+    write(folder_ / "plugin.so", "never loaded");
     auto& experiment = checked_.experiment;
     experiment.model = {.plugin = "mlp", .path = "model"};
     experiment.dataset = {.plugin = "digits", .path = "dataset"};
@@ -54,10 +50,9 @@ class HostileFirstNode : public ::testing::Test {
     for (const auto* choice : plugin_choices(experiment))
       checked_.plugins.push_back({choice->path, choice->plugin, folder_ / "plugin.so"});
   }
-  ~HostileFirstNode() override { fs::remove_all(folder_); }
 
-  // What this machine's launcher ends with, and what it says. It has no dataset: preparing one would crash.
-  std::pair<int, std::string> follow(const Order& forged) {
+  // Expects that this machine's launcher refuses, in these words. It has no dataset: preparing one would crash.
+  void expect_refusal(const Order& forged, const std::string& words) {
     RendezvousServer server(
         {.listen = {"127.0.0.1", 0}, .secret = kOpen, .coordinator = {.min_nodes = 2, .max_nodes = 2}},
         [&](int, int) { return forged; }, [](bool, const std::string&) {});
@@ -72,12 +67,13 @@ class HostileFirstNode : public ::testing::Test {
     std::jthread leader([&] { lead(server); });
     ::testing::internal::CaptureStderr();
     const int code = run_agent(setup, {.words = nothing_, .overrides = nothing_, .checked = checked_, .early = early_});
-    return {code, ::testing::internal::GetCapturedStderr()};
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(words));
+    EXPECT_EQ(code, kExitUsage);
+    EXPECT_FALSE(fs::exists(own())) << "it has begun";
   }
 
   fs::path own() const { return folder_ / "run"; }
 
-  fs::path folder_;
   CheckedExperiment checked_;
   const std::vector<std::string> nothing_;
   std::optional<EarlySignals> early_;
@@ -86,27 +82,20 @@ class HostileFirstNode : public ::testing::Test {
 TEST_F(HostileFirstNode, AnotherExperimentIsRefused) {
   auto forged = common_part(checked_);
   forged["model.plugin"] = "evil";
-  const auto [code, told] = follow({.attempt = {.run_dir = own()}, .experiment = forged});
-  EXPECT_EQ(code, kExitUsage);
-  EXPECT_THAT(told, HasSubstr("model.plugin: evil there, mlp here"));
-  EXPECT_FALSE(fs::exists(own())) << "it has begun";
+  expect_refusal({.attempt = {.run_dir = own()}, .experiment = forged}, "model.plugin: evil there, mlp here");
 }
 
 TEST_F(HostileFirstNode, AnotherFolderIsRefusedAndNotMade) {
   const auto elsewhere = folder_ / "home/.ssh";
-  const auto [code, told] = follow({.attempt = {.run_dir = elsewhere}, .experiment = common_part(checked_)});
-  EXPECT_EQ(code, kExitUsage);
-  EXPECT_THAT(told, HasSubstr("says that the run's folder is " + elsewhere.string()));
+  expect_refusal({.attempt = {.run_dir = elsewhere}, .experiment = common_part(checked_)},
+                 "says that the run's folder is " + elsewhere.string());
   EXPECT_FALSE(fs::exists(folder_ / "home"));
 }
 
 TEST_F(HostileFirstNode, AForeignCheckpointIsNotOpened) {
   const auto forged = folder_ / "forged/step_00000001";
-  const auto [code, told] =
-      follow({.attempt = {.run_dir = own(), .checkpoint = forged}, .experiment = common_part(checked_)});
-  EXPECT_EQ(code, kExitUsage);
-  EXPECT_THAT(told, HasSubstr("the run resumes from " + forged.string()));
-  EXPECT_FALSE(fs::exists(own())) << "it has begun";
+  expect_refusal({.attempt = {.run_dir = own(), .checkpoint = forged}, .experiment = common_part(checked_)},
+                 "the run resumes from " + forged.string());
 }
 
 }  // namespace

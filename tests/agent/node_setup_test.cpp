@@ -2,15 +2,10 @@
 #include "agent/node_setup.h"
 
 #include "agent/own_node.h"
+#include "rendezvous/address.h"
 #include "support/error_of.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 
 namespace ddprun {
 namespace {
@@ -20,7 +15,6 @@ using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
-using ::testing::StartsWith;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -35,148 +29,122 @@ Variables rank_of_two(Variables more = {}) {
   return more;
 }
 
-Experiment experiment(const std::string& strategy = "ddp") {
-  Experiment experiment;
-  experiment.trainer.global_batch = 64;
-  experiment.trainer.strategy = enum_of<Strategy>(strategy).value();
-  return experiment;
-}
+struct Node {
+  Variables variables = rank_of_two();
+  LaunchConfig launch = {};
+  TrainerConfig trainer = {.global_batch = 64};
+  Machine machine = {.gpus = 2, .cores = 8};
+  LaunchFlags flags = {};
 
-NodeSetup reached_from_elsewhere(const std::string& token) {
-  return {.endpoint = {"192.0.2.1", 29400}, .address = "192.0.2.1", .secret = {.id = "run", .token = token}};
-}
-
-std::vector<std::string> warnings_of_openness(NodeSetup setup) {
-  return prepare_to_host(setup, Environment(Variables())).warnings;
-}
-
-TEST(NodeSetup, WarnsOfATokenThatIsMissingOrTooShort) {
-  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("")),
-              Contains(HasSubstr("anyone who can reach 192.0.2.1:29400 can join this run")));
-  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("secret")),
-              Contains(HasSubstr("a token of 6 characters is too short; use the output of openssl rand -hex 32")));
-  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("0123456789abcdef")), Not(Contains(HasSubstr("token"))));
-  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("")),
-              Contains(HasSubstr("is not an address of this machine")));
-  EXPECT_THAT(warnings_of_openness({.endpoint = {"127.0.0.1", 29400}, .address = "127.0.0.1", .at_endpoint = true}),
-              ::testing::IsEmpty());
-}
-
-TEST(NodeSetup, ARankThatIsShownItsOwnGpuUsesIt) {
-  const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two({{"CUDA_VISIBLE_DEVICES", "3"}})),
-                                     {.gpus = 1, .cores = 8});
-  EXPECT_EQ(setup.launch.workers, 1);
-  EXPECT_EQ(setup.launch.device, Device::kGpu);
-  const auto plan = attempt_plan(setup, {.world_size = 2, .run_dir = "run"});
-  EXPECT_EQ(plan.place.gpu, 0);
-  EXPECT_EQ(plan.place.local_rank, 1);
-}
-
-TEST(NodeSetup, ARankThatSeesAllGpusTakesThatOfItsLocalRank) {
-  const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  EXPECT_EQ(attempt_plan(setup, {.world_size = 2, .run_dir = "run"}).place.gpu, -1);
-}
-
-TEST(NodeSetup, ARankThatSlurmHasBoundToItsCoresUsesThemAll) {
-  auto variables = rank_of_two({{"SLURM_CPUS_PER_TASK", "8"}});
-  const auto threads = [&variables](int64_t cores) {
-    return find_node_setup({}, experiment(), Environment(variables), {.gpus = 2, .cores = cores}).launch.threads;
-  };
-  EXPECT_EQ(threads(8), 8);
-  EXPECT_EQ(threads(16), 8);  // both ranks' together
-  variables.erase("SLURM_CPUS_PER_TASK");
-  EXPECT_EQ(threads(8), 4);
-}
-
-std::string address_of_this_machine() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return "";
-  char text[INET_ADDRSTRLEN] = "";
-  for (const auto* at = list; at != nullptr; at = at->ifa_next) {
-    if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr, text, sizeof text);
+  NodeSetup setup() const {
+    Experiment experiment;
+    experiment.launch = launch;
+    experiment.trainer = trainer;
+    return find_node_setup(flags, experiment, Environment(variables), machine);
   }
-  freeifaddrs(list);
+
+  LaunchPlan plan() const { return attempt_plan(setup(), {.world_size = 2, .run_dir = "run"}); }
+};
+
+// What stands in its way; empty where nothing does.
+std::string refused_setup(const Node& node) {
+  return error_of([&] { node.setup().hosts(); });
+}
+
+LaunchFlags nodes_at(const std::string& nnodes, const std::string& endpoint) {
+  return {.nnodes = Setting{"--nnodes", nnodes}, .rdzv_endpoint = Setting{"--rdzv-endpoint", endpoint}};
+}
+
+std::string warnings_of_openness(NodeSetup setup) {
+  std::string text;
+  for (const auto& warning : prepare_to_host(setup, Environment(Variables())).warnings) text += warning + "\n";
   return text;
 }
 
-TEST(NodeSetup, NcclChoosesItsInterfacesItself) {
-  auto wanted = experiment();
-  wanted.launch.address = address_of_this_machine();
-  if (wanted.launch.address.empty()) GTEST_SKIP() << "this machine has no address but loopback";
-  const auto setup = find_node_setup({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  const auto plan = attempt_plan(setup, {.world_size = 2, .run_dir = "run"});
-  EXPECT_EQ(plan.place.address, wanted.launch.address);
-  EXPECT_THAT(plan.environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
+TEST(NodeSetup, WarnsOfATokenThatIsMissingOrTooShort) {
+  const auto reached_from_elsewhere = [](const std::string& token) {
+    return warnings_of_openness(
+        {.endpoint = {"192.0.2.1", 29400}, .address = "192.0.2.1", .secret = {.id = "run", .token = token}});
+  };
+  EXPECT_THAT(reached_from_elsewhere(""), HasSubstr("anyone who can reach 192.0.2.1:29400 can join this run"));
+  EXPECT_THAT(reached_from_elsewhere(""), HasSubstr("is not an address of this machine"));
+  EXPECT_THAT(reached_from_elsewhere("secret"),
+              HasSubstr("a token of 6 characters is too short; use the output of openssl rand -hex 32"));
+  EXPECT_THAT(reached_from_elsewhere("0123456789abcdef"), Not(HasSubstr("token")));
+  EXPECT_EQ(warnings_of_openness({.endpoint = {"127.0.0.1", 29400}, .address = "127.0.0.1", .at_endpoint = true}), "");
 }
 
-TEST(NodeSetup, AnAddressThatIsNotThisMachinesIsRefusedWithThoseThatAre) {
-  auto wanted = experiment();
-  wanted.launch.address = "203.0.113.7";  // for documentation: nobody has it
-  const auto error =
-      error_of([&] { find_node_setup({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8}); });
-  EXPECT_THAT(error, HasSubstr("launch.address: 203.0.113.7 is not an address of this machine"));
-  EXPECT_THAT(error, HasSubstr("127.0.0.1 (lo)"));
+TEST(NodeSetup, ARankTakesTheGpuOfItsLocalRankOrTheOnlyOneThatItIsShown) {
+  EXPECT_EQ(Node().plan().place.gpu, -1);
+  const Node shown{.variables = rank_of_two({{"CUDA_VISIBLE_DEVICES", "3"}}), .machine = {.gpus = 1, .cores = 8}};
+  EXPECT_EQ(shown.setup().launch.workers, 1);
+  EXPECT_EQ(shown.setup().launch.device, Device::kGpu);
+  EXPECT_EQ(shown.plan().place.gpu, 0);
+  EXPECT_EQ(shown.plan().place.local_rank, 1);
 }
 
-TEST(NodeSetup, NcclsWatchdogWaitsSecondsNotAMinuteForItsRecords) {
-  const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  EXPECT_THAT(attempt_plan(setup, {.world_size = 2, .run_dir = "run"}).environment,
-              Contains(Pair("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "2000")));
+TEST(NodeSetup, ARankThatSlurmHasBoundToItsCoresUsesThemAll) {
+  const auto threads = [](const Variables& more, int64_t cores) {
+    return Node{.variables = rank_of_two(more), .machine = {.gpus = 2, .cores = cores}}.setup().launch.threads;
+  };
+  EXPECT_EQ(threads({{"SLURM_CPUS_PER_TASK", "8"}}, 8), 8);
+  EXPECT_EQ(threads({{"SLURM_CPUS_PER_TASK", "8"}}, 16), 8);  // both ranks' together
+  EXPECT_EQ(threads({}, 8), 4);
+}
+
+TEST(NodeSetup, NcclChoosesItsInterfacesItselfAndWaitsSecondsNotAMinuteForItsRecords) {
+  EXPECT_THAT(Node().plan().environment, Contains(Pair("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "2000")));
+  const auto own = own_addresses();  // "10.0.0.3 (eth0), 127.0.0.1 (lo)"
+  if (own.starts_with("127.")) GTEST_SKIP() << "this machine has no address but loopback";
+  const Node addressed{.launch = {.address = own.substr(0, own.find(' '))}};
+  EXPECT_EQ(addressed.plan().place.address, addressed.launch.address);
+  EXPECT_THAT(addressed.plan().environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
 }
 
 TEST(NodeSetup, TheRunEndsItsMarginBeforeSlurmDoes) {
-  auto wanted = experiment();
-  wanted.launch.end_margin_seconds = 90;
-  const Environment job({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_END_TIME", "1795000000"}});
-  EXPECT_EQ(attempt_plan(find_node_setup({}, wanted, job, {}), {.run_dir = "run"}).ends_at, 1'795'000'000 - 90);
-  wanted.launch.end_margin_seconds = 0;
-  EXPECT_EQ(attempt_plan(find_node_setup({}, wanted, job, {}), {.run_dir = "run"}).ends_at, 0);
+  const auto ends_at = [](double margin) {
+    return Node{.variables = {{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_END_TIME", "1795000000"}},
+                .launch = {.end_margin_seconds = margin},
+                .machine = {}}
+        .plan()
+        .ends_at;
+  };
+  EXPECT_EQ(ends_at(90), 1'795'000'000 - 90);
+  EXPECT_EQ(ends_at(0), 0);
 }
 
-TEST(NodeSetup, TwoRanksForTheOnlyGpuAreRefused) {
-  const auto error =
-      error_of([&] { find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 1, .cores = 8}); });
-  EXPECT_THAT(error, HasSubstr("2 workers for 1 GPUs"));
-}
-
-TEST(NodeSetup, MoreWorkersThanShardsOrSamplesAreRefusedBeforeTheirNodesCome) {
-  auto few = experiment();
-  few.launch.workers = 2;
-  const LaunchFlags flags{.nnodes = Setting{"--nnodes", "1:3"},
-                          .rdzv_endpoint = Setting{"--rdzv-endpoint", "127.0.0.1:1"}};
-  const auto refusal = [&] { return error_of([&] { find_node_setup(flags, few, Environment(), {.cores = 8}); }); };
-  EXPECT_EQ(refusal(), "");
-  few.trainer.shards = 4;
-  EXPECT_THAT(refusal(), StartsWith("trainer.shards: 4 shards for 6 workers on up to 3 nodes: each needs one"));
-  few.trainer.shards = 6;
-  EXPECT_EQ(refusal(), "");
-  few.trainer.shards = 0;
-  few.trainer.global_batch = 5;
-  EXPECT_THAT(refusal(), StartsWith("trainer.global_batch: 5 samples for 6 workers on up to 3 nodes"));
-}
-
-// Its name may come to be known only while the node waits to join, as that of a service of Kubernetes.
-TEST(NodeSetup, ANodeThatJoinsDoesNotAskForTheHostOfTheFirst) {
-  auto wanted = experiment();
-  wanted.launch.address = "127.0.0.1";
-  LaunchFlags flags{.nnodes = Setting{"--nnodes", "2"},
-                    .node_rank = Setting{"--node-rank", "1"},
-                    .rdzv_endpoint = Setting{"--rdzv-endpoint", "nowhere.invalid:29400"}};
-  const auto hosts = [&] { return find_node_setup(flags, wanted, Environment(), {.cores = 8}).hosts(); };
-  EXPECT_EQ(hosts(), NodeSetup::Hosts::kNo);
-  flags.node_rank = std::nullopt;
-  EXPECT_THAT(error_of(hosts), HasSubstr("the host nowhere.invalid is not known here")) << "it may be the first itself";
-}
-
-TEST(NodeSetup, StrategyDpIsRefusedInOneOfSeveralProcesses) {
-  const LaunchFlags nodes{.nnodes = Setting{"--nnodes", "2"},
-                          .rdzv_endpoint = Setting{"--rdzv-endpoint", "127.0.0.1:1"}};
-  for (const auto& [flags, variables] : {std::pair(LaunchFlags(), rank_of_two()), std::pair(nodes, Variables())}) {
-    const auto error =
-        error_of([&] { find_node_setup(flags, experiment("dp"), Environment(variables), {.gpus = 2, .cores = 8}); });
-    EXPECT_THAT(error, HasSubstr("trainer.strategy: dp is one process"));
-  }
+TEST(NodeSetup, IsRefusedWithWhatIsWrong) {
+  const TrainerConfig dp{.strategy = Strategy::kDp};
+  const auto several = [](TrainerConfig trainer) {
+    return Node{.variables = {},
+                .launch = {.workers = 2},
+                .trainer = std::move(trainer),
+                .machine = {.cores = 8},
+                .flags = nodes_at("1:3", "127.0.0.1:1")};
+  };
+  // Its name may come to be known only while the node waits to join, as that of a service of Kubernetes.
+  const Node first{.variables = {},
+                   .launch = {.address = "127.0.0.1"},
+                   .machine = {.cores = 8},
+                   .flags = nodes_at("2", "nowhere.invalid:29400")};
+  auto second = first;
+  second.flags.node_rank = Setting{"--node-rank", "1"};
+  const Refusals<Node> rows{
+      {{.machine = {.gpus = 1, .cores = 8}}, "2 workers for 1 GPUs"},
+      {{.launch = {.address = "203.0.113.7"}},  // for documentation: nobody has it
+       "launch.address: 203.0.113.7 is not an address of this machine ... 127.0.0.1 (lo)"},
+      {{.trainer = dp}, "trainer.strategy: dp is one process"},
+      {{.variables = {}, .trainer = dp, .flags = nodes_at("2", "127.0.0.1:1")}, "trainer.strategy: dp is one process"},
+      {several({.global_batch = 64}), ""},
+      {several({.global_batch = 64, .shards = 4}),
+       "trainer.shards: 4 shards for 6 workers on up to 3 nodes: each needs one"},
+      {several({.global_batch = 64, .shards = 6}), ""},
+      {several({.global_batch = 5}), "trainer.global_batch: 5 samples for 6 workers on up to 3 nodes"},
+      {first, "the host nowhere.invalid is not known here"},
+      {second, ""},
+  };
+  expect_refused(refused_setup, rows);
+  EXPECT_EQ(second.setup().hosts(), NodeSetup::Hosts::kNo);
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "agent/same_experiment.h"
 
-#include <ddprun/error.h>
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -15,16 +12,13 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class SameExperiment : public ::testing::Test {
+class SameExperiment : public FolderTest {
  protected:
   SameExperiment() {
-    auto pattern = (fs::temp_directory_path() / "same_experiment-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    for (const char* kind : {"model", "dataset", "optimizer"}) write(std::string(kind) + ".so", "the plugin");
+    for (const char* kind : {"model", "dataset", "optimizer"}) write(file_of(kind), "the plugin");
   }
-  ~SameExperiment() override { fs::remove_all(folder_); }
 
-  void write(const std::string& name, const std::string& content) const { std::ofstream(folder_ / name) << content; }
+  fs::path file_of(const std::string& kind) const { return folder_ / (kind + ".so"); }
 
   CheckedExperiment checked(const std::string& lr = "0.1") const {
     CheckedExperiment checked;
@@ -36,18 +30,12 @@ class SameExperiment : public ::testing::Test {
     config.set("optimizer", Value::map()).set("lr", Value::scalar(lr));
     checked.as_written = config;
     for (const auto* choice : plugin_choices(checked.experiment))
-      checked.plugins.push_back({choice->path, choice->plugin, folder_ / (choice->path + ".so")});
+      checked.plugins.push_back({choice->path, choice->plugin, file_of(choice->path)});
     return checked;
   }
 
-  static std::string refusal(const std::map<std::string, std::string>& there,
-                             const std::map<std::string, std::string>& here) {
-    try {
-      require_same_experiment(there, here);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+  static std::string refusal(const CommonPart& there, const CommonPart& here) {
+    return error_of([&] { require_same_experiment(there, here); });
   }
 
   std::string refused_place(const fs::path& run_dir, const std::string& checkpoint, const fs::path& own_run_dir,
@@ -55,15 +43,9 @@ class SameExperiment : public ::testing::Test {
     auto experiment = checked().experiment;
     experiment.checkpoint.resume = resume;
     experiment.checkpoint.resume_from = resume_from;
-    try {
-      require_expected_places({.run_dir = run_dir, .checkpoint = checkpoint}, experiment, own_run_dir);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+    return error_of(
+        [&] { require_expected_places({.run_dir = run_dir, .checkpoint = checkpoint}, experiment, own_run_dir); });
   }
-
-  fs::path folder_;
 };
 
 TEST_F(SameExperiment, TheSameIsTheSameWhereverItsPluginsLie) {
@@ -82,7 +64,7 @@ TEST_F(SameExperiment, AValueThatDiffersIsNamedWithBoth) {
 
 TEST_F(SameExperiment, APluginsFileThatDiffersIsNamed) {
   const auto there = common_part(checked());
-  write("dataset.so", "the plugin of another day");
+  write(file_of("dataset"), "the plugin of another day");
   EXPECT_THAT(refusal(there, common_part(checked())), HasSubstr("the file of dataset's plugin: dataset.so, SHA-256 "));
 }
 

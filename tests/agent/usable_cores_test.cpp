@@ -2,41 +2,24 @@
 #include "base/cores.h"
 #include "base/line_folder.h"
 #include "launch/machine.h"
-
-#include <gtest/gtest.h>
+#include "support/temporary_folder.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 namespace ddprun {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The files of a made machine.
-class GrantedCores : public ::testing::Test {
+class GrantedCores : public FolderTest {
  protected:
-  GrantedCores() {
-    std::string name = (fs::temp_directory_path() / "ddprun_cores_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~GrantedCores() override { fs::remove_all(root_); }
-
-  void write(const fs::path& file, const std::string& text) const {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text << "\n";
-  }
+  void write(const std::string& file, const std::string& text) const { write_bytes(folder_ / file, text + "\n"); }
 
   void mount(const std::string& groups, const std::string& mountinfo) const {
     write("proc/self/cgroup", groups);
     write("proc/self/mountinfo", mountinfo);
   }
 
-  double granted() const { return granted_cores(root_); }
-
-  fs::path root_;
+  double granted() const { return granted_cores(folder_); }
 };
 
 constexpr auto kV2 = "24 18 0:21 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
@@ -80,14 +63,14 @@ TEST_F(CoresNextTo, AGpuAreThoseOfTheKernelsListThatThisProcessMayUse) {
   if (own.size() < 2) GTEST_SKIP() << "there is one core only";
   const auto list = [&](const std::string& text) {
     write("sys/bus/pci/devices/0000:0f:00.0/local_cpulist", text);
-    return cores_next_to("0000:0f:00.0", root_);
+    return cores_next_to("0000:0f:00.0", folder_);
   };
   EXPECT_EQ(list(std::to_string(own[1]) + ",9000-9035"), std::vector<int>{own[1]});
   EXPECT_TRUE(list(join_numbers({own.begin(), own.end()})).empty()) << "all: there is nothing to choose";
   EXPECT_TRUE(list("9000-9035").empty()) << "none of them is ours";
   EXPECT_TRUE(list("").empty());
-  EXPECT_TRUE(cores_next_to("0000:10:00.0", root_).empty());
-  EXPECT_TRUE(cores_next_to("", root_).empty());
+  EXPECT_TRUE(cores_next_to("0000:10:00.0", folder_).empty());
+  EXPECT_TRUE(cores_next_to("", folder_).empty());
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "base/files_below.h"
 
+#include "support/error_of.h"
 #include "support/temporary_folder.h"
-
-#include <ddprun/error.h>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,13 +21,9 @@ class FilesBelow : public FolderTest {
 
   // Expects that it is refused, by its path and for what it is.
   void expect_refusal(const fs::path& name, const std::string& what) const {
-    try {
-      ADD_FAILURE() << name << " was read: " << read_below(run_, name, 1000);
-    } catch (const UserError& error) {
-      const std::string text = error.what();
-      EXPECT_TRUE(text.starts_with((run_ / name).string().substr(0, run_.string().size() + 2))) << text;
-      EXPECT_NE(text.find(what), std::string::npos) << text;
-    }
+    const auto text = error_of([&] { read_below(run_, name, 1000); });
+    EXPECT_TRUE(text.starts_with((run_ / name).string().substr(0, run_.string().size() + 2))) << text;
+    EXPECT_TRUE(says(text, what));
   }
 
   fs::path run_ = folder_ / "run", outside_ = folder_ / "outside";

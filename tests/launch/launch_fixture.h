@@ -4,9 +4,9 @@
 #pragma once
 
 #include "base/spawn.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sys/types.h>
 
@@ -18,43 +18,23 @@
 namespace ddprun {
 
 struct LauncherEnd {
-  int exit_code = 0;  // as shells tell it: 128+signal where it was killed
+  int exit_code = 0;  // as shells have it: 128+signal where it was killed
   std::string out, err;
 };
 
 struct LauncherOptions {
   int workers = 1;
   double grace_seconds = 60;  // far beyond a test: who relies on it hangs
-  std::string program;        // empty: fake_worker
-  std::vector<std::string> environment;
+  std::string program = FAKE_WORKER;
+  std::vector<std::string> environment = {};
 };
 
-// A FIFO that workers open with "hold": each writes its rank and process id, and its death closes its end.
-class Roll {
- public:
-  explicit Roll(const std::filesystem::path& fifo);
-  const std::string& path() const { return path_; }
-  std::map<int, pid_t> call(int workers);  // waits until that many have written
-  void wait_until_all_are_dead();
+using Script = std::vector<std::string>;  // of fake_worker
 
- private:
-  std::string path_;
-  UniqueFd fd_;
-};
-
-// A FIFO that workers "await" until the test opens it.
-class Gate {
- public:
-  explicit Gate(const std::filesystem::path& fifo);
-  const std::string& path() const { return path_; }
-  void open();
-
- private:
-  std::string path_;
-  UniqueFd fd_;
-};
-
-// One launcher in a temporary folder of its own. A launcher that still runs is killed at the end.
+// One launcher in a folder of its own. A launcher that still runs is killed at the end.
+//
+// Its FIFOs complete the words of a script: workers open the roll with "hold=", each writes its rank and process id,
+// and its death closes its end; they wait at the gate with "await=" until the test opens it.
 class FakeLauncher {
  public:
   FakeLauncher();
@@ -62,23 +42,29 @@ class FakeLauncher {
   FakeLauncher(const FakeLauncher&) = delete;
   FakeLauncher& operator=(const FakeLauncher&) = delete;
 
-  void start(const LauncherOptions& options, const std::vector<std::string>& script);
+  // Returns the workers by rank where the script has them hold, once they do.
+  std::map<int, pid_t> start(const LauncherOptions& options, const Script& script);
   LauncherEnd wait();
-  LauncherEnd run(const LauncherOptions& options, const std::vector<std::string>& script);
+  LauncherEnd run(const LauncherOptions& options, const Script& script);
   LauncherEnd interrupt_until_end();  // as somebody who keeps pressing Ctrl-C
+  void open_gate();
+  void wait_until_all_are_dead();  // who hold
   void send(int signal) const;
   void wait_for_err(const std::string& text) const;  // on the launcher's standard error
 
   pid_t pid() const { return pid_; }
-  const std::filesystem::path& folder() const { return folder_; }
-  std::filesystem::path logs() const { return folder_ / "run" / "logs"; }
-  std::string log(int rank) const;  // what the rank printed, without the lines that tell what it is
+  std::filesystem::path run_dir() const { return folder_ / "run"; }
+  std::filesystem::path logs() const { return run_dir() / "logs"; }
+  std::filesystem::path roll() const { return folder_ / "roll"; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  std::string log(int rank) const;  // what the rank printed, without the lines that say what it is
 
  private:
-  std::filesystem::path folder_;
+  std::map<int, pid_t> call(int workers);
+
+  TestFolder folder_;
+  UniqueFd roll_, gate_;
   pid_t pid_ = -1;
 };
-
-std::string read_text(const std::filesystem::path& file);
 
 }  // namespace ddprun

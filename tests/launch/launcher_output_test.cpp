@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 namespace ddprun {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::string lines_up_to(int count) {
   std::string text;
@@ -21,15 +20,11 @@ std::string lines_up_to(int count) {
   return text;
 }
 
-TEST(LauncherOutput, LogsAreCompleteAndInOrder) {
+TEST(LauncherOutput, LogsAreCompleteAndInOrderAndTheTerminalIsNotFlooded) {
   FakeLauncher launcher;
   const auto end = launcher.run({.workers = 3}, {"0:babble=50000", "1:babble=50000", "2:babble_out=50000"});
   EXPECT_EQ(end.exit_code, 0);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(launcher.log(rank), lines_up_to(50000)) << "rank " << rank;
-}
-
-TEST(LauncherOutput, BabblingDoesNotFloodTheTerminal) {
-  const auto end = FakeLauncher().run({.workers = 2}, {"*:babble=50000"});
   EXPECT_LT(std::count(end.err.begin(), end.err.end(), '\n'), 1000);
   EXPECT_THAT(end.err, HasSubstr("more lines in logs/rank_0.log"));
 }
@@ -44,28 +39,22 @@ TEST(LauncherOutput, Rank0PrintsToTheLaunchersOutputOthersToTheirLogs) {
 
 TEST(LauncherOutput, Rank0IsHeardWhileItRuns) {
   FakeLauncher launcher;
-  launcher.start({.workers = 1}, {"*:err=hello", "*:sleep="});
+  launcher.start({}, {"*:err=hello", "*:sleep="});
   launcher.wait_for_err("hello\n");
 }
 
-TEST(LauncherOutput, SameLineOfOthersIsShownOnceWithTheirNumbers) {
+TEST(LauncherOutput, SameLineOfSeveralIsShownOnce) {
   const auto end = FakeLauncher().run({.workers = 5}, {"1:err=rank 1: warning: slow", "2:err=rank 2: warning: slow",
                                                        "3:err=rank 3: warning: slow", "4:err=other"});
-  EXPECT_THAT(end.err, HasSubstr("[ranks 1-3] warning: slow\n"));
-  EXPECT_THAT(end.err, HasSubstr("[rank 4] other\n"));
-}
-
-TEST(LauncherOutput, WhatRank0SaysTooIsShownOnce) {
-  const auto end = FakeLauncher().run({.workers = 4}, {"*:err=the same"});
-  EXPECT_EQ(end.err, "the same\nstop_requested=0\n");
+  EXPECT_THAT(end.err, AllOf(HasSubstr("[ranks 1-3] warning: slow\n"), HasSubstr("[rank 4] other\n")));
+  EXPECT_EQ(FakeLauncher().run({.workers = 4}, {"*:err=the same"}).err, "the same\nstop_requested=0\n");
 }
 
 TEST(LauncherOutput, LastLineWithoutANewlineIsKept) {
   FakeLauncher launcher;
   const auto end = launcher.run({.workers = 2}, {"*:raw=cut of", "0:raw=f", "1:raw=f, other"});
   EXPECT_EQ(launcher.log(0), "cut off");
-  EXPECT_THAT(end.err, HasSubstr("cut off\n"));
-  EXPECT_THAT(end.err, HasSubstr("[rank 1] cut off, other\n"));
+  EXPECT_THAT(end.err, AllOf(HasSubstr("cut off\n"), HasSubstr("[rank 1] cut off, other\n")));
 }
 
 TEST(LauncherOutput, FullDiskIsAWarningAndDelaysNobody) {
@@ -75,7 +64,7 @@ TEST(LauncherOutput, FullDiskIsAWarningAndDelaysNobody) {
   EXPECT_EQ(end.exit_code, 1);
   const auto first = end.err.find("rank_1.log: No space left on device");
   ASSERT_NE(first, std::string::npos) << end.err;
-  EXPECT_EQ(end.err.find("No space left", first + 40), std::string::npos) << "told twice";
+  EXPECT_EQ(end.err.find("No space left", first + 40), std::string::npos) << "said twice";
   EXPECT_THAT(end.err, HasSubstr("    | line 49999\n"));
 }
 
@@ -88,37 +77,29 @@ TEST(LauncherOutput, LogThatHangsDelaysNobody) {
   EXPECT_THAT(end.err, ContainsRegex("rank_1.log: .*hangs"));
 }
 
-TEST(LauncherOutput, WorkersFindTheirRanksInTheEnvironment) {
+TEST(LauncherOutput, WorkersFindTheirRanksInTheEnvironmentAndTheirAttemptInAFile) {
   FakeLauncher launcher;
-  std::vector<std::string> script;
+  Script script;
   for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "DDPRUN_ATTEMPT", "PLAN_VARIABLE",
                            "INHERITED", "DDPRUN_ON_DEMAND", "DDPRUN_RUN_DIR"})
     script.push_back(std::string("*:env=") + name);
-  launcher.run({.workers = 2, .environment = {"INHERITED=yes", "WORLD_SIZE=99"}}, script);
+  script.emplace_back("*:attempt=");
+  const auto run = launcher.run_dir().string();
+  launcher.run({.workers = 2, .environment = {"INHERITED=yes", "WORLD_SIZE=99", "DDPRUN_PLACE=/of/another/run"}},
+               script);
   EXPECT_EQ(launcher.log(1),
             "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nLOCAL_WORLD_SIZE=2\nDDPRUN_ATTEMPT=3\nPLAN_VARIABLE=from the plan\n"
             "INHERITED=yes\nDDPRUN_ON_DEMAND=no\nDDPRUN_RUN_DIR=" +
-                (launcher.folder() / "run").string() + "\n");
+                run + "\nattempt 3, 1234567890.25, " + run + "\n");
 }
 
-TEST(LauncherOutput, WorkersAreToldOfTheirAttempt) {
-  FakeLauncher launcher;
-  launcher.run({.workers = 2, .environment = {"DDPRUN_PLACE=/of/another/run"}}, {"*:attempt="});
-  EXPECT_EQ(launcher.log(1), "attempt 3, 1234567890.25, " + (launcher.folder() / "run").string() + "\n");
-}
-
-TEST(LauncherOutput, ALogBeginsWithWhatItsRankIs) {
+TEST(LauncherOutput, ALogBeginsWithWhatItsRankIsAndTheNextAttemptAppends) {
   FakeLauncher launcher;
   launcher.run({.workers = 2}, {"*:err=hello"});
-  EXPECT_THAT(read_text(launcher.logs() / "rank_1.log"),
+  EXPECT_THAT(read_bytes(launcher.logs() / "rank_1.log"),
               ContainsRegex("^[^ ]+  attempt 3: rank 1 of 2, local rank 1 of 2 on [^ ]+, .*process [0-9]+\nhello\n$"));
-}
-
-TEST(LauncherOutput, AnAttemptAppendsToTheLogsOfTheOneBefore) {
-  FakeLauncher launcher;
-  launcher.run({.workers = 1}, {"*:err=first"});
-  launcher.run({.workers = 1}, {"*:err=second"});
-  EXPECT_EQ(launcher.log(0), "first\nsecond\n");
+  launcher.run({}, {"*:err=second"});
+  EXPECT_EQ(launcher.log(0), "hello\nsecond\n");
 }
 
 }  // namespace

@@ -14,122 +14,91 @@ namespace ddprun {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr auto kStopping = "stopping: saving a checkpoint";
+const Script kSave{"*:catch=15", "*:hold=", "*:wait=", "*:exit=75"};  // as soon as they are asked to
+const Script kIgnoreSigterm{"*:ignore=15", "*:hold=", "*:sleep="};    // for ever
+const Script kHold{"*:hold=", "*:sleep="};
 
-class SavedOnSignal : public ::testing::TestWithParam<int> {};
-
-TEST_P(SavedOnSignal, EachWorkerIsAskedOnceAndTheRunIs75) {
-  FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 3}, {"*:catch=15", "*:hold=" + roll.path(), "*:wait=", "*:exit=75"});
-  roll.call(3);
-  launcher.send(GetParam());
-  const auto end = launcher.wait();
-  EXPECT_EQ(end.exit_code, 75);
-  EXPECT_THAT(end.err, HasSubstr(kStopping));
-  EXPECT_THAT(end.err, HasSubstr("stop_requested=1"));
-}
-
-INSTANTIATE_TEST_SUITE_P(Signals, SavedOnSignal, ::testing::Values(SIGINT, SIGTERM, SIGUSR1, SIGHUP));
-
-TEST(LauncherProcess, SecondInterruptEndsAtOnce) {
-  FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 2}, {"*:ignore=15", "*:hold=" + roll.path(), "*:sleep="});
-  roll.call(2);
-  const auto end = launcher.interrupt_until_end();
-  EXPECT_EQ(end.exit_code, 130);
-  roll.wait_until_all_are_dead();
-}
-
-TEST(LauncherProcess, WhatAWorkerHasStartedEndsWithIt) {
-  for (const char* end : {"*:done=", "*:exit=1", "*:signal=11"}) {
+TEST(LauncherProcess, OnASignalEachWorkerIsAskedOnceAndTheRunIs75) {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
     FakeLauncher launcher;
-    Roll roll(launcher.folder() / "roll");
-    launcher.start({}, {"*:hold=" + roll.path(), "*:child=", end});
-    roll.call(1);
-    launcher.wait();
-    roll.wait_until_all_are_dead();
+    launcher.start({.workers = 3}, kSave);
+    launcher.send(signal);
+    const auto end = launcher.wait();
+    EXPECT_EQ(end.exit_code, 75);
+    EXPECT_THAT(end.err, HasSubstr(kStopping));
+    EXPECT_THAT(end.err, HasSubstr("stop_requested=1"));
   }
 }
 
-// As `setsid sleep 1000 &` does, or a server that a plugin starts.
-TEST(LauncherProcess, WhatHasLeftItsWorkersGroupEndsWithTheAttempt) {
-  for (const char* end : {"*:done=", "*:exit=1", "*:signal=11"}) {
-    FakeLauncher launcher;
-    Roll roll(launcher.folder() / "roll");
-    launcher.start({}, {"*:hold=" + roll.path(), "*:daemon=", end});
-    roll.call(1);
-    launcher.wait();
-    roll.wait_until_all_are_dead();
+TEST(LauncherProcess, SecondInterruptEndsAtOnce) {
+  FakeLauncher launcher;
+  launcher.start({.workers = 2}, kIgnoreSigterm);
+  EXPECT_EQ(launcher.interrupt_until_end().exit_code, 130);
+  launcher.wait_until_all_are_dead();
+}
+
+// In its group, or in a session of its own, as `setsid sleep 1000 &` does, or a server that a plugin starts.
+TEST(LauncherProcess, WhatAWorkerHasStartedEndsWithIt) {
+  for (const char* started : {"*:child=", "*:daemon="}) {
+    for (const char* end : {"*:done=", "*:exit=1", "*:signal=11"}) {
+      FakeLauncher launcher;
+      launcher.start({}, {"*:hold=", started, end});
+      launcher.wait();
+      launcher.wait_until_all_are_dead();
+    }
   }
 }
 
 TEST(LauncherProcess, SecondSigtermIsNoMoreThanTheFirst) {
   FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  Gate gate(launcher.folder() / "gate");
-  launcher.start({.workers = 2},
-                 {"*:catch=15", "*:hold=" + roll.path(), "*:wait=", "*:await=" + gate.path(), "*:exit=75"});
-  roll.call(2);
+  launcher.start({.workers = 2}, {"*:catch=15", "*:hold=", "*:wait=", "*:await=", "*:exit=75"});
   launcher.send(SIGTERM);
   launcher.wait_for_err(kStopping);
   launcher.send(SIGTERM);
-  gate.open();
+  launcher.open_gate();
   EXPECT_EQ(launcher.wait().exit_code, 75);
 }
 
-TEST(LauncherProcess, WorkersThatCannotSaveAreKilledAfterTheGrace) {
-  FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 2, .grace_seconds = 0.05}, {"*:ignore=15", "*:hold=" + roll.path(), "*:sleep="});
-  roll.call(2);
-  launcher.send(SIGTERM);
-  const auto end = launcher.wait();
-  EXPECT_EQ(end.exit_code, 128 + SIGTERM);
-  EXPECT_THAT(end.err, HasSubstr("ranks 0-1 did not save before the end"));
-}
-
-TEST(LauncherProcess, WorkersThatWereStartingHaveLostNothing) {
-  FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 1, .grace_seconds = 0.05},
-                 {"*:beat=0|0", "*:ignore=15", "*:hold=" + roll.path(), "*:sleep="});
-  roll.call(1);
-  launcher.send(SIGTERM);
-  const auto end = launcher.wait();
-  EXPECT_EQ(end.exit_code, 75);
-  EXPECT_THAT(end.err, HasSubstr("rank 0 had not started to train before the end; run it again"));
+TEST(LauncherProcess, WorkersThatDoNotSaveAreKilledAfterTheGrace) {
+  FakeLauncher training;
+  training.start({.workers = 2, .grace_seconds = 0.05}, kIgnoreSigterm);
+  training.send(SIGTERM);
+  const auto lost = training.wait();
+  EXPECT_EQ(lost.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(lost.err, HasSubstr("ranks 0-1 did not save before the end"));
+  FakeLauncher starting;
+  starting.start({.grace_seconds = 0.05}, {"*:beat=0|0", "*:ignore=15", "*:hold=", "*:sleep="});
+  starting.send(SIGTERM);
+  const auto nothing_lost = starting.wait();
+  EXPECT_EQ(nothing_lost.exit_code, 75);
+  EXPECT_THAT(nothing_lost.err, HasSubstr("rank 0 had not started to train before the end; run it again"));
 }
 
 TEST(LauncherProcess, HangupThatIsIgnoredStaysIgnored) {
   FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  Gate gate(launcher.folder() / "gate");
   const auto old = ::signal(SIGHUP, SIG_IGN);  // as nohup does
-  launcher.start({.workers = 1}, {"*:hold=" + roll.path(), "*:await=" + gate.path(), "*:done="});
+  const auto pids = launcher.start({}, {"*:hold=", "*:await=", "*:done="});
   ::signal(SIGHUP, old);
-  const auto pids = roll.call(1);
   launcher.send(SIGHUP);
   ::kill(pids.at(0), SIGHUP);
-  gate.open();
+  launcher.open_gate();
   const auto end = launcher.wait();
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_THAT(end.err, Not(HasSubstr(kStopping)));
 }
 
 char state_of(pid_t pid) {
-  const auto stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  const auto stat = read_bytes("/proc/" + std::to_string(pid) + "/stat");
   return stat.at(stat.rfind(')') + 2);
 }
 
 TEST(LauncherProcess, TerminalStopPausesTheWorkersToo) {
   FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 2}, {"*:catch=15", "*:hold=" + roll.path(), "*:wait=", "*:exit=75"});
-  const auto pids = roll.call(2);
+  const auto pids = launcher.start({.workers = 2}, kSave);
   launcher.send(SIGTSTP);
   int status = 0;
   ASSERT_EQ(::waitpid(launcher.pid(), &status, WUNTRACED), launcher.pid());
@@ -144,23 +113,19 @@ TEST(LauncherProcess, TerminalStopPausesTheWorkersToo) {
 
 TEST(LauncherProcess, NobodyIsLeftAfterTheLauncherIsKilled) {
   FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 4}, {"*:ignore=15", "*:hold=" + roll.path(), "*:sleep="});
-  roll.call(4);
+  launcher.start({.workers = 4}, kIgnoreSigterm);
   launcher.send(SIGKILL);
-  roll.wait_until_all_are_dead();
+  launcher.wait_until_all_are_dead();
 }
 
 // Rank 0 and the launcher hold the pipe's end: it closes when both are dead.
 TEST(LauncherProcess, NobodyIsLeftWheneverTheLauncherIsKilled) {
   for (int round = 0; round < 30; ++round) {
-    FakeLauncher folder;
+    const FakeLauncher folder;
     Pipe out = make_pipe();
-    SpawnRequest request{
-        .command = {FAKE_LAUNCHER, (folder.folder() / "run").string(), "3", "60", FAKE_WORKER, "*:sleep="},
-        .environment = {"TMPDIR=" + folder.folder().string()},
-        .stdout_fd = out.write.get()};
-    const pid_t launcher = spawn(request);
+    const pid_t launcher = spawn({.command = {FAKE_LAUNCHER, folder.run_dir(), "3", "60", FAKE_WORKER, "*:sleep="},
+                                  .environment = {"TMPDIR=" + folder.folder().string()},
+                                  .stdout_fd = out.write.get()});
     out.write.reset();
     ::usleep(static_cast<useconds_t>(round) * 300);  // no synchronisation: another instant each time
     ::kill(launcher, SIGKILL);
@@ -173,24 +138,18 @@ TEST(LauncherProcess, NobodyIsLeftWheneverTheLauncherIsKilled) {
 
 TEST(LauncherProcess, TwoAtOnceDoNotMeet) {
   FakeLauncher one, other;
-  Roll one_roll(one.folder() / "roll"), other_roll(other.folder() / "roll");
-  Gate gate(other.folder() / "gate");
-  one.start({.workers = 2}, {"*:catch=15", "*:hold=" + one_roll.path(), "*:store=", "*:wait=", "*:exit=75"});
-  other.start({.workers = 2}, {"*:hold=" + other_roll.path(), "*:store=", "*:await=" + gate.path(), "*:done="});
-  one_roll.call(2);
-  other_roll.call(2);
+  one.start({.workers = 2}, {"*:catch=15", "*:store=", "*:hold=", "*:wait=", "*:exit=75"});
+  other.start({.workers = 2}, {"*:store=", "*:hold=", "*:await=", "*:done="});
   one.send(SIGTERM);
   EXPECT_EQ(one.wait().exit_code, 75);
-  gate.open();
+  other.open_gate();
   EXPECT_EQ(other.wait().exit_code, 0);
   EXPECT_NE(one.log(0), other.log(0));
 }
 
 TEST(LauncherProcess, OnlyItsOwnProcessesAreSignalled) {
   FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 3, .grace_seconds = 0.05}, {"*:ignore=15", "*:hold=" + roll.path(), "*:sleep="});
-  const auto pids = roll.call(3);
+  const auto pids = launcher.start({.workers = 3, .grace_seconds = 0.05}, kIgnoreSigterm);
   const pid_t bystander = ::fork();
   if (bystander == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -204,29 +163,6 @@ TEST(LauncherProcess, OnlyItsOwnProcessesAreSignalled) {
   ::waitpid(bystander, nullptr, 0);
 }
 
-TEST(LauncherProcess, WorkersLeadGroupsOfTheirOwn) {
-  FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 2}, {"*:hold=" + roll.path(), "*:sleep="});
-  for (const auto& [rank, pid] : roll.call(2)) EXPECT_EQ(::getpgid(pid), pid) << "rank " << rank;
-}
-
-TEST(LauncherProcess, WorkersStartWithoutBlockedOrIgnoredSignals) {
-  sigset_t term, old;
-  ::sigemptyset(&term);
-  ::sigaddset(&term, SIGTERM);
-  ::sigaddset(&term, SIGUSR2);
-  ::sigprocmask(SIG_BLOCK, &term, &old);
-  FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 1}, {"*:hold=" + roll.path(), "*:sleep="});
-  ::sigprocmask(SIG_SETMASK, &old, nullptr);
-  const auto pids = roll.call(1);
-  const auto status = read_text("/proc/" + std::to_string(pids.at(0)) + "/status");
-  EXPECT_THAT(status, HasSubstr("SigBlk:\t0000000000000000"));
-  EXPECT_THAT(status, HasSubstr("SigIgn:\t0000000000200000"));  // SIGTTOU alone
-}
-
 // What the files of a process are, beyond the standard streams.
 std::set<std::string> open_files(const std::string& process) {
   std::set<std::string> targets;
@@ -238,16 +174,23 @@ std::set<std::string> open_files(const std::string& process) {
   return targets;
 }
 
-TEST(LauncherProcess, NothingOfTheLaunchersIsOpenInAWorker) {
+TEST(LauncherProcess, WorkersLeadGroupsAndStartWithoutSignalsOrFilesOfTheLaunchers) {
   const auto inherited = open_files("self");
+  const auto signals = signal_set(std::vector{SIGTERM, SIGUSR2});
+  sigset_t old;
+  ::sigprocmask(SIG_BLOCK, &signals, &old);
   FakeLauncher launcher;
-  Roll roll(launcher.folder() / "roll");
-  launcher.start({.workers = 3}, {"*:hold=" + roll.path(), "*:sleep="});
-  for (const auto& [rank, pid] : roll.call(3)) {
+  const auto pids = launcher.start({.workers = 3}, kHold);
+  ::sigprocmask(SIG_SETMASK, &old, nullptr);
+  for (const auto& [rank, pid] : pids) {
+    EXPECT_EQ(::getpgid(pid), pid) << "rank " << rank;
+    const auto status = read_bytes("/proc/" + std::to_string(pid) + "/status");
+    EXPECT_THAT(status, HasSubstr("SigBlk:\t0000000000000000"));
+    EXPECT_THAT(status, HasSubstr("SigIgn:\t0000000000200000"));  // SIGTTOU alone
     auto open = open_files(std::to_string(pid));
-    open.erase(roll.path());
+    open.erase(launcher.roll());
     for (const auto& file : inherited) open.erase(file);
-    EXPECT_THAT(open, ::testing::IsEmpty()) << "rank " << rank;
+    EXPECT_THAT(open, IsEmpty()) << "rank " << rank;
   }
 }
 

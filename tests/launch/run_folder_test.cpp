@@ -2,12 +2,14 @@
 #include "launch/run_folder.h"
 
 #include "launch/attempt.h"
+#include "launch/event_log.h"
+#include "support/error_of.h"
 #include "support/temporary_folder.h"
 
-#include <ddprun/error.h>
 #include <ddprun/files.h>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,20 +17,26 @@
 
 #include <csignal>
 #include <set>
+#include <sstream>
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::ThrowsMessage;
 
 class RunFolderTest : public FolderTest {
  protected:
   RunFolder create(const fs::path& run_dir = {}) { return RunFolder::create("mnist", run_dir, folder_ / "outputs"); }
   fs::path runs() const { return folder_ / "outputs" / "mnist"; }
+  std::optional<fs::path> to_resume() const { return find_run_to_resume("mnist", folder_ / "outputs"); }
+  std::string refused(const fs::path& run_dir) {
+    return error_of([&] { create(run_dir); });
+  }
+  static std::string not_resumed(const fs::path& run_dir) {
+    return error_of([&] { RunFolder::resume(run_dir); });
+  }
   std::set<std::string> names(const fs::path& folder) const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
@@ -54,9 +62,8 @@ TEST_F(RunFolderTest, ExistingOneIsNeverOverwritten) {
   const auto dir = folder_ / "deep" / "mine";
   const auto first = create(dir).path();
   EXPECT_EQ(first, fs::canonical(dir));
-  EXPECT_THAT([&] { create(dir); },
-              ThrowsMessage<UserError>(AllOf(HasSubstr("already exists"), HasSubstr("ddprun resume"))));
-  EXPECT_THAT([&] { create(dir / ""); }, ThrowsMessage<UserError>(HasSubstr("already exists")));
+  EXPECT_TRUE(says(refused(dir), "already exists ... ddprun resume"));
+  EXPECT_TRUE(says(refused(dir / ""), "already exists"));
 }
 
 TEST_F(RunFolderTest, NameThatLeavesTheOutputsIsRefused) {
@@ -67,18 +74,16 @@ TEST_F(RunFolderTest, NameThatLeavesTheOutputsIsRefused) {
 
 TEST_F(RunFolderTest, APathThatIsNotUtf8IsRefusedBeforeItIsMade) {
   const auto path = folder_ / "r\xff";
-  EXPECT_THAT([&] { create(path); },
-              ThrowsMessage<UserError>(AllOf(HasSubstr("is not UTF-8 text"), HasSubstr("run.dir="))));
+  EXPECT_TRUE(says(refused(path), "is not UTF-8 text ... run.dir="));
   EXPECT_FALSE(fs::exists(path));
-  EXPECT_THAT([&] { RunFolder::create("mnist", {}, path); }, ThrowsMessage<UserError>(HasSubstr("is not UTF-8 text")));
+  EXPECT_TRUE(says(error_of([&] { RunFolder::create("mnist", {}, path); }), "is not UTF-8 text"));
   EXPECT_FALSE(fs::exists(path));
 }
 
 TEST_F(RunFolderTest, SecondProcessIsToldWhoHoldsIt) {
   auto run = create();
   run.record({.config_yaml = "a: 1\n"});
-  const auto second = [&] { RunFolder::resume(run.path()); };
-  EXPECT_THAT(second, ThrowsMessage<UserError>(HasSubstr("is in use by process " + std::to_string(::getpid()))));
+  EXPECT_TRUE(says(not_resumed(run.path()), "is in use by process " + std::to_string(::getpid())));
 }
 
 TEST_F(RunFolderTest, LockDiesWithItsProcess) {
@@ -166,18 +171,18 @@ TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
 }
 
 TEST_F(RunFolderTest, WhatIsNoRunIsNotResumed) {
-  EXPECT_THAT([&] { RunFolder::resume(folder_ / "none"); }, ThrowsMessage<UserError>(HasSubstr("No such file")));
-  EXPECT_THAT([&] { RunFolder::resume(folder_); }, ThrowsMessage<UserError>(HasSubstr("is not a run folder")));
+  EXPECT_TRUE(says(not_resumed(folder_ / "none"), "No such file"));
+  EXPECT_TRUE(says(not_resumed(folder_), "is not a run folder"));
 }
 
 TEST_F(RunFolderTest, AutoResumesTheNewestWithACheckpoint) {
-  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
+  EXPECT_EQ(to_resume(), std::nullopt);
   write(runs() / "2026-01-01_00-00-00/checkpoints/step_00000001/x", "");
   write(runs() / "2026-01-02_00-00-00-9/checkpoints/step_00000001/x", "");
   write(runs() / "2026-01-02_00-00-00-10/checkpoints/step_00000001/x", "");
   write(runs() / "2026-01-03_00-00-00/logs/rank_0.log", "failed at the start");
   fs::create_directory_symlink("2026-01-01_00-00-00", runs() / "latest");
-  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-02_00-00-00-10");
+  EXPECT_EQ(to_resume(), runs() / "2026-01-02_00-00-00-10");
 }
 
 TEST_F(RunFolderTest, TheNewestIsToldByTheTimeInAllZones) {
@@ -185,14 +190,14 @@ TEST_F(RunFolderTest, TheNewestIsToldByTheTimeInAllZones) {
   write(runs() / "2026-10-25_02-50-00/environment.json", R"({"time": "2026-10-25T02:50:00+0200"})");
   write(runs() / "2026-10-25_02-10-00/logs/rank_0.log", "20 minutes later, in winter time");
   write(runs() / "2026-10-25_02-10-00/environment.json", R"({"time": "2026-10-25T02:10:00+0100"})");
-  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-10-25_02-10-00");
+  EXPECT_EQ(to_resume(), runs() / "2026-10-25_02-10-00");
 }
 
 TEST_F(RunFolderTest, AutoResumesALoggingOneWhereNoneHasACheckpoint) {
   write(runs() / "2026-01-01_00-00-00/logs/rank_0.log", "x");
   write(runs() / "2026-01-02_00-00-00/logs/rank_0.log", "");
   fs::create_directories(runs() / "2026-01-02_00-00-00/checkpoints/.step_00000001.tmp");
-  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-01_00-00-00");
+  EXPECT_EQ(to_resume(), runs() / "2026-01-01_00-00-00");
 }
 
 TEST_F(RunFolderTest, WhatEndedWellIsNotResumedNorWhatIsOlder) {
@@ -200,11 +205,11 @@ TEST_F(RunFolderTest, WhatEndedWellIsNotResumedNorWhatIsOlder) {
   write(runs() / "2026-01-02_00-00-00/checkpoints/step_00000001/x", "");
   for (const char* status : {"completed", "stopped_early"}) {
     write(runs() / "2026-01-02_00-00-00/summary.json", std::string("{\"status\": \"") + status + "\"}");
-    EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
+    EXPECT_EQ(to_resume(), std::nullopt);
   }
   for (const char* text : {"{\"status\": \"preempted\"}", "{\"status\": \"failed\"}", "{", "[]", "{\"status\": 3}"}) {
     write(runs() / "2026-01-02_00-00-00/summary.json", text);
-    EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-02_00-00-00") << text;
+    EXPECT_EQ(to_resume(), runs() / "2026-01-02_00-00-00") << text;
   }
 }
 
@@ -215,15 +220,14 @@ TEST_F(RunFolderTest, OneThatCannotBeReadIsPassedOverAndNeitherReadNorWrittenOve
     write(runs() / stamp / "checkpoints/step_1/manifest.json", "{}");
   ASSERT_EQ(::mkfifo((runs() / "2026-01-02_00-00-00/summary.json").c_str(), 0600), 0);
   fs::create_symlink(folder_ / "mine", runs() / "2026-01-03_00-00-00/environment.json");
-  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-01_00-00-00");
+  EXPECT_EQ(to_resume(), runs() / "2026-01-01_00-00-00");
 
   const auto led = runs() / "2026-01-01_00-00-00";
   write(led / "config.yaml", "name: mnist\n");
   fs::create_directory(led / "logs");
   for (const char* name : {".lock", "events.jsonl", "metrics.csv", "logs/rank_0.log"}) {
     fs::create_symlink(folder_ / "mine", led / name);
-    EXPECT_THAT([&] { RunFolder::resume(led); },
-                ThrowsMessage<UserError>(HasSubstr(std::string(name) + ": is a link")));
+    EXPECT_TRUE(says(not_resumed(led), std::string(name) + ": is a link"));
     fs::remove(led / name);
   }
   EXPECT_EQ(read(folder_ / "mine"), "mine");
@@ -273,19 +277,34 @@ TEST_F(OwnFolder, IsTakenAgainAndItsExperimentWaitsForTheTraining) {
 
 TEST_F(OwnFolder, NeverTakesTheFolderOfARun) {
   { create(dir_); }
-  EXPECT_THAT([&] { make(); }, ThrowsMessage<UserError>(AllOf(HasSubstr("already exists"), HasSubstr("node1"))));
+  EXPECT_TRUE(says(error_of([&] { make(); }), "already exists ... node1"));
   EXPECT_EQ(kept_elsewhere(dir_), std::nullopt);
   EXPECT_EQ(names(dir_.parent_path()), std::set<std::string>{"run"});
 }
 
 TEST_F(OwnFolder, IsNoRunToGoOnWith) {
   make();
-  EXPECT_THAT([&] { RunFolder::resume(dir_); }, ThrowsMessage<UserError>(HasSubstr("kept at node1:")));
-  EXPECT_THAT([&] { create(dir_); }, ThrowsMessage<UserError>(HasSubstr("kept at node1:")));
+  EXPECT_TRUE(says(not_resumed(dir_), "kept at node1:"));
+  EXPECT_TRUE(says(refused(dir_), "kept at node1:"));
   const auto stamped = runs() / "2026-11-20_12-00-00";
   make_own_folder(stamped, "node1", "a: 1\n");
   replace_file(stamped / "logs" / "rank_1.log", "something\n");
-  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
+  EXPECT_EQ(to_resume(), std::nullopt);
+}
+
+using EventLog = FolderTest;
+
+TEST_F(EventLog, EveryEventIsALineAlsoAfterHalfALineOfAKilledWorker) {
+  write(folder_ / "events.jsonl", "{\"kind\": \"check");
+  append_event(folder_, {.attempt = 0, .kind = "attempt", .text = "rank 1: \"quoted\" \xff"});
+  append_event(folder_, {.attempt = 1, .kind = "end", .text = "completed"});
+  std::istringstream written(read(folder_ / "events.jsonl"));
+  std::string half, first, second, none;
+  std::getline(written, half), std::getline(written, first), std::getline(written, second);
+  EXPECT_EQ(nlohmann::json::parse(first)["kind"], "attempt");
+  EXPECT_EQ(nlohmann::json::parse(second)["attempt"], 1);
+  EXPECT_FALSE(std::getline(written, none));
+  EXPECT_NO_THROW(append_event("/dev/null/at/all", {.kind = "end", .text = "completed"}));
 }
 
 }  // namespace

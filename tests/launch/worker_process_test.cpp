@@ -2,53 +2,22 @@
 #include "launch/worker_process.h"
 
 #include "launch/launcher.h"
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
 
-#include <ddprun/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <tuple>
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
-class InAFolder : public ::testing::Test {
+class WorkerPlaceTest : public FolderTest {
  protected:
-  InAFolder() {
-    std::string pattern = (fs::temp_directory_path() / "worker_test-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~InAFolder() override { fs::remove_all(folder_); }
-
-  fs::path folder_;
-};
-
-class WorkerPlaceTest : public InAFolder {
- protected:
-  WorkerPlaceTest() {
-    file_ = folder_ / "worker_2.json";
-    ::setenv("DDPRUN_PLACE", file_.c_str(), 1);
-  }
+  WorkerPlaceTest() { ::setenv("DDPRUN_PLACE", file_.c_str(), 1); }
   ~WorkerPlaceTest() override { ::unsetenv("DDPRUN_PLACE"); }
 
-  void rewrite(const std::string& old_part, const std::string& new_part) const {
-    write_place(file_, kWritten);
-    std::ostringstream content;
-    content << std::ifstream(file_).rdbuf();
-    auto text = content.str();
-    const auto at = text.find(old_part);
-    ASSERT_NE(at, text.npos) << old_part << " in " << text;
-    std::ofstream(file_) << text.replace(at, old_part.size(), new_part);
-  }
-
+  const fs::path file_ = folder_ / "worker_2.json";
   const WorkerPlace kWritten{.attempt = {.number = 5,
                                          .node = 1,
                                          .nodes = 2,
@@ -76,7 +45,6 @@ class WorkerPlaceTest : public InAFolder {
                              .out = "of any bytes \xff.csv",
                              .inputs = "/tmp/i",
                              .started_at = 12345.0000625};
-  fs::path file_;
 };
 
 TEST_F(WorkerPlaceTest, IsReadAsItWasWritten) {
@@ -95,8 +63,11 @@ TEST_F(WorkerPlaceTest, IsReadAsItWasWritten) {
 }
 
 TEST_F(WorkerPlaceTest, AMissingOrDamagedOneIsOneClearMessage) {
-  EXPECT_THAT(read_place, ThrowsMessage<UserError>(HasSubstr(file_.string() + " cannot be read; workers are started")));
-  for (const auto& [was, is] : {std::pair("\"rank\": 3", "\"rank\": 4"),
+  const auto problem = [] { return error_of([] { read_place(); }); };
+  EXPECT_TRUE(says(problem(), file_.string() + " cannot be read; workers are started"));
+  write_place(file_, kWritten);
+  const auto whole = read(file_);
+  for (const auto& [was, is] : {std::pair<std::string, std::string>("\"rank\": 3", "\"rank\": 4"),
                                 {"\"rank\": 3", "\"rank\": -1"},
                                 {"\"rank\": 3", "\"rank\": 1e300"},
                                 {"\"rank\": 3", "\"rank\": \"x\""},
@@ -105,12 +76,12 @@ TEST_F(WorkerPlaceTest, AMissingOrDamagedOneIsOneClearMessage) {
                                 {"\"predict\"", "\"dance\""},
                                 {"\"/tmp/t\"", "7"},
                                 {"{", "["}}) {
-    rewrite(was, is);
-    EXPECT_THAT(read_place, ThrowsMessage<UserError>(HasSubstr(file_.string() + " is damaged: "))) << is;
+    auto text = whole;
+    write(file_, text.replace(text.find(was), was.size(), is));
+    EXPECT_TRUE(says(problem(), file_.string() + " is damaged: ")) << is;
   }
   ::unsetenv("DDPRUN_PLACE");
-  EXPECT_THAT(read_place,
-              ThrowsMessage<UserError>(HasSubstr("DDPRUN_PLACE is not set; workers are started by ddprun")));
+  EXPECT_TRUE(says(problem(), "DDPRUN_PLACE is not set; workers are started by ddprun"));
 }
 
 TEST(LaunchPlan, ItsWorkersHaveConsecutiveRanksAndShareGpusInTurn) {
@@ -125,40 +96,30 @@ TEST(LaunchPlan, ItsWorkersHaveConsecutiveRanksAndShareGpusInTurn) {
   EXPECT_EQ(plan.worker(3).gpu, 0) << "an engine shows it this one";
 }
 
-class FailureFileTest : public InAFolder {
+class FailureFileTest : public FolderTest {
  protected:
   const fs::path file_ = folder_ / "failure.json";
 };
 
-TEST_F(FailureFileTest, IsReadAsItWasWritten) {
-  write_failure(file_, {3, 12.5, FailureKind::kInternal, "a \"quoted\"\nmessage", "saving", 77, "model"});
+TEST_F(FailureFileTest, IsReadAsItWasWrittenWithAnyBytes) {
+  const std::string message = "a \"quoted\"\npath \xff\xfe";
+  write_failure(file_, {3, 12.5, FailureKind::kInternal, message, "saving", 77, "model"});
   const auto failure = read_failure(file_);
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->rank, 3);
   EXPECT_EQ(failure->time, 12.5);
-  EXPECT_EQ(failure->message, "a \"quoted\"\nmessage");
+  EXPECT_EQ(failure->message, message);
   EXPECT_EQ(failure->phase, "saving");
   EXPECT_EQ(failure->step, 77);
   EXPECT_EQ(failure->section, "model");
 }
 
-TEST_F(FailureFileTest, AnyBytesAreAMessage) {
-  const std::string message = "path \xff\xfe";
-  write_failure(file_, {0, 1, FailureKind::kUser, message, "starting", -1});
-  const auto failure = read_failure(file_);
-  ASSERT_TRUE(failure);
-  EXPECT_EQ(failure->message, message);
-}
-
-TEST_F(FailureFileTest, NoneOrAForeignOneIsNothing) {
+TEST_F(FailureFileTest, NoneOrAForeignOneIsNothingAndWritingNeverThrows) {
   EXPECT_FALSE(read_failure(file_));
   for (const char* text : {"", "{", "[]", "{\"kind\": 1}"}) {
-    std::ofstream(file_) << text;
+    write(file_, text);
     EXPECT_FALSE(read_failure(file_)) << text;
   }
-}
-
-TEST_F(FailureFileTest, WritingNeverThrows) {
   EXPECT_NO_THROW(write_failure("/dev/null/failure.json", {0, 1, FailureKind::kUser, "x", "starting", -1}));
 }
 

@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: MIT
 #include "base/cores.h"
+
 #include "base/line_folder.h"
+#include "base/program.h"
+#include "base/spawn.h"
 #include "launch/machine.h"
 #include "support/temporary_folder.h"
 
 #include <cmath>
+#include <csignal>
 
 namespace ddprun {
 namespace {
+
+TEST(Cores, AreReadAndWrittenAsTheKernelDoes) {
+  EXPECT_EQ(read_cores("0-2,8,70-71"), (std::vector<int>{0, 1, 2, 8, 70, 71}));
+  for (const auto* list : {"", "5", "0-71", "0-35,72-107", "1,3,5"}) {
+    const auto cores = read_cores(list);
+    EXPECT_EQ(join_numbers({cores.begin(), cores.end()}), list);
+  }
+  EXPECT_TRUE(read_cores("none").empty());
+  EXPECT_EQ(read_cores("2-99999999").back(), 16383) << "no kernel has more";
+}
+
+TEST(Cores, AProcessRunsOnThoseThatItIsStartedWithAndThisMachineHas) {
+  const auto own = cores_of_process(0);
+  const auto cores_of_one = [](int core) {
+    const auto pid = spawn({.command = {"/bin/sleep", "600"}, .cores = {core}});
+    const auto cores = cores_of_process(pid);
+    ::kill(pid, SIGKILL);
+    wait_for(pid);
+    EXPECT_TRUE(cores_of_process(pid).empty()) << "it is gone";
+    return cores;
+  };
+  EXPECT_EQ(cores_of_one(own.back()), std::vector<int>{own.back()});
+  EXPECT_EQ(cores_of_one(16000), own);
+}
 
 // The files of a made machine.
 class GrantedCores : public FolderTest {

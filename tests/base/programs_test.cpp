@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
+// Other programs, and what a fork server is asked for.
 #include "base/fork_request.h"
+#include "base/program.h"
+#include "support/error_of.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -17,6 +19,41 @@ namespace ddprun {
 namespace {
 
 using testing::ElementsAre;
+
+TEST(Program, GivesBackWhatItPrintsOnBothStreamsAndHowItEnds) {
+  const auto end = run_program({"sh", "-c", "echo out; echo err >&2; exit 3"});
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_EQ(end.output, "out\nerr\n");
+  EXPECT_EQ(run_program({"sh", "-c", "kill -9 $$"}).exit_code, 137);
+}
+
+TEST(Program, ReadsLongInputToItsEnd) {
+  const std::string text(1'000'000, 'x');
+  EXPECT_EQ(run_program({"cat"}, {.input = text}).output, text);
+}
+
+// As the launcher, which takes its signals from a descriptor; bash keeps what it is started with.
+TEST(Program, EndsInItsTimeWithAllThatItHasStartedThoughSignalsAreBlocked) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto end = run_program({"sh", "-c", "sleep 1000 & sleep 1000"}, {.seconds = 0.1});
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_TRUE(end.cut);
+  EXPECT_EQ(end.exit_code, 137);
+}
+
+TEST(Program, WhatPrintsWithoutEndIsCut) {
+  const auto end = run_program({"yes"}, {.most_bytes = 1000});
+  EXPECT_TRUE(end.cut);
+  EXPECT_EQ(end.output.size(), 1000U);
+}
+
+TEST(Program, NamesTheOneThatIsNotThere) {
+  EXPECT_FALSE(has_program("ddprun_another"));
+  EXPECT_TRUE(has_program("sh"));
+  EXPECT_EQ(error_of([] { run_program({"ddprun_another"}); }), "there is no program ddprun_another on PATH");
+}
 
 struct Sockets {
   Sockets() {

@@ -8,13 +8,13 @@ import json
 import pathlib
 import random
 import shutil
-import unittest
+import signal
 
 from disk import read_in, read_record
 from recorded import NIGHTLY, SEED, TINY, RecordedTest
 from run_history import event_rows, is_whole, newest_whole, objects, steps
 
-from command import main, results, summary
+from command import Gate, main, nightly, results, summary
 
 FAILURES = {"write": ("EIO", "ENOSPC", "EINTR", "short", "slow"), "sync": ("EIO", "EINTR", "slow"), "rename": ("EIO",), "create": ("EIO", "ENOSPC"),
             "mkdir": ("EIO",), "symlink": ("EIO",), "unlink": ("EIO",)}
@@ -147,6 +147,37 @@ class FailingCalls(RecordedTest):
     def go_on(self, expected):
         self.ddprun("resume", self.run_folder)
         self.assertEqual(self.end()[0], expected[0])
+
+
+class HungDisk(RecordedTest):
+    """The file system hangs, as a network's does: the launcher hears signals all the same, says what it waits for, and ends."""
+
+    def hang(self, *words):
+        """A run whose disk hangs from its third step on."""
+        run, mark, gate = self.disk / "run", self.folder / "hangs", Gate(self, 3)
+        running = self.start(*TINY, "launch.workers=1", *words, f"run.dir={run}", env=gate.env | self.recording() | {"CRASH_HANG": str(mark)})
+        gate.wait(running)
+        mark.touch()
+        gate.open()
+        return running
+
+    def assert_ended(self, running, code):
+        self.assertEqual(running.wait(60), code, running.text())
+        self.assertIn("its file system has not answered for 10 s", running.err())
+        self.assert_nothing_left()
+
+    def test_a_second_ctrl_c_ends_at_once(self):
+        running = self.hang()
+        running.send(signal.SIGINT)
+        self.wait_until(lambda: "Ctrl-C again ends at once" in running.err(), "the first one's answer", running)
+        self.wait_until(lambda: not self.workers() or running.send(signal.SIGINT), "the end of the workers", running)
+        self.assert_ended(running, 130)
+
+    @nightly
+    def test_a_termination_ends_after_its_grace(self):
+        running = self.hang("launch.grace_seconds=1")
+        running.send(signal.SIGTERM)
+        self.assert_ended(running, 143)
 
 
 def worth_failing(paths):

@@ -10,6 +10,8 @@ import math
 import re
 
 from disk import File
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 STEP = re.compile(r"checkpoints/step_(\d{8})")
 LOGS = ("metrics.jsonl", "tables.jsonl", "metrics.csv")  # and TensorBoard's files
@@ -182,37 +184,22 @@ def csv_rows(content):
             for row in csv.DictReader(io.StringIO(whole)) if row.get("step")}
 
 
+checksum = functools.lru_cache(maxsize=None)(masked_crc32c)
+
+
 @functools.lru_cache(maxsize=4096)
 def event_rows(content):
-    """Records of TensorBoard: length, checksum, event, checksum. An event begins with its time, then its step."""
+    """Records of TensorBoard: length, checksum, event, checksum."""
     rows, at = {}, 0
     while at + 12 <= len(content):
         size = int.from_bytes(content[at:at + 8], "little")
         record = content[at:at + size + 16]
-        if size == 0 or len(record) < size + 16 or masked_crc(record[12:-4]) != int.from_bytes(record[-4:], "little"):
+        if size == 0 or len(record) < size + 16 or checksum(record[12:-4]) != int.from_bytes(record[-4:], "little"):
             break
-        if record[21:22] == b"\x10":
-            rows[record] = varint(record[22:])
+        if step := Event.FromString(record[12:-4]).step:
+            rows[record] = step
         at += len(record)
     return rows
-
-
-CRC_TABLE = [functools.reduce(lambda crc, _: crc >> 1 ^ 0x82F63B78 * (crc & 1), range(8), byte) for byte in range(256)]
-
-
-@functools.lru_cache(maxsize=None)
-def masked_crc(content):
-    """CRC-32C as TensorBoard turns it."""
-    crc = functools.reduce(lambda crc, byte: crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF], content, 0xFFFFFFFF) ^ 0xFFFFFFFF
-    return (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF
-
-
-def varint(content):
-    number = 0
-    for place, byte in enumerate(content):
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return number
 
 
 @functools.lru_cache(maxsize=4096)

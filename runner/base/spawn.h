@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,18 @@ sigset_t signal_set(const Signals& signals) {
   ::sigemptyset(&set);
   for (const int signal : signals) ::sigaddset(&set, signal);
   return set;
+}
+
+// Starts a thread that takes no signals, for they must go to the program's main thread. Its own faults end it all the
+// same.
+template <class Run>
+std::thread start_without_signals(Run&& run) {
+  sigset_t all, old;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &old);
+  std::thread thread(std::forward<Run>(run));
+  ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return thread;
 }
 
 // Returns "SIGSEGV", or "signal 77" if it has no name.

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -80,14 +79,9 @@ std::vector<int> SignalInbox::take() {
 }
 
 std::future<void> aside(std::function<void()> job) {
-  sigset_t held, before;
-  ::sigfillset(&held);
-  for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::sigdelset(&held, crash);
   std::packaged_task<void()> task(std::move(job));
   auto done = task.get_future();
-  ::pthread_sigmask(SIG_SETMASK, &held, &before);
-  std::thread(std::move(task)).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  start_without_signals(std::move(task)).detach();
   return done;
 }
 

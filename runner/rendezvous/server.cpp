@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/spawn.h"
 #include "rendezvous/address.h"
 #include "rendezvous/control_link.h"
 #include "rendezvous/key_values.h"
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <deque>
 #include <future>
 #include <map>
@@ -35,16 +35,6 @@ constexpr size_t kMostUnknownPeers =
 constexpr std::chrono::seconds kGoodbyeTime{1};
 
 Coordinator::Time now() { return std::chrono::steady_clock::now(); }
-
-// Signals must go to the program's main thread.
-std::thread start_without_signals(const std::function<void()>& run) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  std::thread thread(run);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  return thread;
-}
 
 // Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is meant for programs that call
 // select(). Returns how many unknown peers may wait at once: three quarters of the files are left to those who are

@@ -55,7 +55,7 @@ TEST(LaunchChoice, IsAWorkerForEachGpuOrOneOnTheCpuAndAllCores) {
       {{{}, eight_shards, cores(6)}, Device::kCpu, 6, 0, 1},
       {{{}, eight_shards, cores(64)}, Device::kCpu, 8, 0, 1},
       {{{.workers = 2, .threads = 3}, eight_shards, cores(8)}, Device::kCpu, 2, 0, 3},
-      {{{}, eight_shards, {.gpus = 4, .cores = 64}}, Device::kGpu, 4, 1, 16},
+      {{{}, eight_shards, {.gpus = 4, .cores = 64}}, Device::kGpu, 4, 1, 1},
   };
   for (const auto& row : rows) {
     const auto chosen = choice(row.wish);

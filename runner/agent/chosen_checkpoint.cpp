@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "agent/chosen_checkpoint.h"
 
-#include "base/files_below.h"
 #include "base/log.h"
-#include "base/nearest_path.h"
 #include "checkpoint/checkpoint.h"
-#include "launch/run_folder.h"
 #include "plugin_host/plugin_file.h"
 #include "runs/run_state.h"
 
@@ -107,23 +104,6 @@ int64_t recorded_steps_per_epoch(const fs::path& run) {
 }
 
 }  // namespace
-
-fs::path existing_run(const fs::path& folder) {
-  require_kept_here(folder);
-  return existing_part(folder);
-}
-
-fs::path existing_part(const fs::path& folder) {
-  std::error_code error;
-  const auto path = fs::canonical(folder, error);
-  if (error) throw UserError(folder.string() + ": " + error.message() + did_you_mean(folder));
-  if (!open_below(path, "config.yaml").open()) {
-    const auto latest = folder / "latest";
-    throw UserError(folder.string() + " is not a run folder: it has no config.yaml" +
-                    (fs::exists(latest / "config.yaml", error) ? "; did you mean " + latest.string() + "?" : ""));
-  }
-  return path;
-}
 
 CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
   constexpr int kTries = 10;

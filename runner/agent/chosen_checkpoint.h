@@ -9,13 +9,6 @@
 
 namespace ddprun {
 
-// Returns the run's folder, absolute and without links. Throws UserError if it is not a run, or if another node keeps
-// the run.
-std::filesystem::path existing_run(const std::filesystem::path& folder);
-
-// Returns the same, or this node's part of a run that the first node keeps.
-std::filesystem::path existing_part(const std::filesystem::path& folder);
-
 // Returns the verified checkpoint. `word` is "best", "last", the name of one of the run's checkpoints (step_00001200),
 // or a checkpoint's path. Throws UserError if there is no such checkpoint or one of its files is broken.
 CheckpointInfo choose_checkpoint(const std::filesystem::path& run, const std::string& word);

@@ -30,7 +30,6 @@ int evaluate(const Arguments& arguments);
 int predict(const Arguments& arguments);
 int export_run(const Arguments& arguments);
 int verify(const Arguments& arguments);
-int report(const Arguments& arguments);
 int show_check(const Arguments& arguments);
 int show_data(const Arguments& arguments);
 int init(const Arguments& arguments);

@@ -12,6 +12,7 @@
 #include "config/config_files.h"
 #include "config/key_path.h"
 #include "data/data_form.h"
+#include "launch/run_folder.h"
 #include "launch/worker_process.h"
 #include "plugin_host/carried_plugins.h"
 #include "plugin_host/plugin_call.h"

@@ -16,6 +16,7 @@
 #include "config/override.h"
 #include "data/data_form.h"
 #include "launch/launcher.h"
+#include "launch/run_folder.h"
 #include "report/report.h"
 #include "worker/worker.h"
 

@@ -29,7 +29,6 @@ constexpr auto kFunctions = std::to_array<CommandFunction>({{"run", run},
                                                             {"predict", predict},
                                                             {"export", export_run},
                                                             {"verify", verify},
-                                                            {"report", report},
                                                             {"keys", list_keys},
                                                             {"plugins", plugins},
                                                             {"schema", show_schema}});

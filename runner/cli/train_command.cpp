@@ -2,13 +2,13 @@
 // `ddprun EXPERIMENT` and `ddprun resume RUN`: what they train.
 #include "agent/agent.h"
 #include "agent/checked_experiment.h"
-#include "agent/chosen_checkpoint.h"
 #include "agent/early_signals.h"
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/multirun.h"
 #include "config/config_files.h"
 #include "config/resumed_keys.h"
+#include "launch/run_folder.h"
 
 #include <filesystem>
 #include <optional>

@@ -116,6 +116,7 @@ constexpr Example kExamples[] = {
     {"verify", "outputs/mnist/latest", "check that its checkpoints are intact"},
     {"report", "outputs/mnist/latest", "write outputs/mnist/latest/report.html"},
     {"report", "outputs/a outputs/b --out both.html", "compare two runs"},
+    {"report", "--json outputs/mnist/latest --rows metrics", "print what is known of the run, for scripts"},
     {"list", "", "list the runs in outputs/ and their status"},
     {"list", "--best outputs/mnist", "list the best first"},
     {"experiments", "", "list their names and what they train"},

@@ -32,7 +32,8 @@ struct Arguments {
   std::string target_column, task;     // init: of a table; empty: guessed
   std::string input_columns;           // init: of a table, separated by commas; empty: all others
   bool drop_missing = false;           // init: leave out a table's rows with missing values
-  bool json = false;                   // evaluate, verify, list, env
+  bool json = false;                   // evaluate, verify, list, report, env
+  std::string rows;                    // report: "metrics", or the kind of tables that --json has too
   bool show_config = false;            // run: print the experiment and do not train
   bool best_first = false;             // list
   bool no_data = false;                // check: skip the data

@@ -170,6 +170,10 @@ void add_verify(CLI::App& verify, Arguments& arguments) {
 void add_report(CLI::App& report, Arguments& arguments) {
   report.add_option("run", arguments.runs, "run folders: outputs/mnist/latest")->required();
   add_out(report, arguments, "the file; by default RUN/report.html, or ./report.html for several runs");
+  add_json(report, arguments);
+  report.add_option("--rows", arguments.rows, "with --json: also the rows that count of these")
+      ->check(CLI::IsMember({"metrics", "predictions", "confusion", "histograms"}))
+      ->needs("--json");
 }
 
 void add_list(CLI::App& list, Arguments& arguments) {

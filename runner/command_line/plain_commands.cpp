@@ -8,8 +8,11 @@
 #include "command_line/shipped_schema.h"
 #include "config/config_files.h"
 #include "launch/machine.h"
+#include "launch/run_folder.h"
 #include "launch/worker_process.h"
+#include "report/report.h"
 #include "runs/folds.h"
+#include "runs/run_json.h"
 #include "runs/run_list.h"
 
 #include <ddprun/files.h>
@@ -48,6 +51,7 @@ std::optional<int> always(const Arguments& arguments) {
 }
 
 constexpr auto kFunctions = std::to_array<PlainCommand>({{"list", always<list>},
+                                                         {"report", always<report>},
                                                          {"experiments", always<list_experiments>},
                                                          {"env", always<env>},
                                                          {"docs", always<show_docs>},
@@ -129,6 +133,26 @@ int list(const Arguments& arguments) {
     }
     std::cout << folds_text(runs);
   }
+  return kExitDone;
+}
+
+// `ddprun report RUN...`: writes one run, or several compared, as one HTML file, or prints what is known of them.
+int report(const Arguments& arguments) {
+  if (arguments.json) {
+    std::string text;
+    for (const auto& word : arguments.runs) text += (text.empty() ? "[" : ",\n") + run_json(word, arguments.rows);
+    std::cout << text << "]\n";
+    return kExitDone;
+  }
+  std::vector<std::filesystem::path> runs;
+  for (const auto& word : arguments.runs) {
+    auto run = existing_run(word);
+    if (std::ranges::find(runs, run) == runs.end()) runs.push_back(std::move(run));
+  }
+  std::filesystem::path out = arguments.out;
+  if (out.empty()) out = runs.size() == 1 ? runs[0] / "report.html" : "report.html";
+  write_report(runs, out);
+  std::cout << out.string() << "\n";
   return kExitDone;
 }
 

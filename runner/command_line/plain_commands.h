@@ -18,6 +18,7 @@ bool is_plain_command(std::string_view name);
 std::optional<int> run_plain_command(const Arguments& arguments);
 
 int list(const Arguments& arguments);
+int report(const Arguments& arguments);
 int list_experiments(const Arguments& arguments);
 int env(const Arguments& arguments);
 int show_docs(const Arguments& arguments);

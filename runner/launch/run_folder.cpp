@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/files_below.h"
 #include "base/log.h"
+#include "base/nearest_path.h"
 #include "base/program.h"
 #include "base/run_files.h"
 #include "base/words.h"
@@ -415,6 +416,23 @@ void require_kept_here(const fs::path& run_dir) {
     throw UserError(run_dir.string() + " has only this node's logs of a run that is kept at " + *place +
                     ". Look there; `ddprun resume` there continues it, and here takes part in it, as another node "
                     "than the first");
+}
+
+fs::path existing_run(const fs::path& folder) {
+  require_kept_here(folder);
+  return existing_part(folder);
+}
+
+fs::path existing_part(const fs::path& folder) {
+  std::error_code error;
+  const auto path = fs::canonical(folder, error);
+  if (error) throw UserError(folder.string() + ": " + error.message() + did_you_mean(folder));
+  if (!open_below(path, "config.yaml").open()) {
+    const auto latest = folder / "latest";
+    throw UserError(folder.string() + " is not a run folder: it has no config.yaml" +
+                    (fs::exists(latest / "config.yaml", error) ? "; did you mean " + latest.string() + "?" : ""));
+  }
+  return path;
 }
 
 }  // namespace ddprun

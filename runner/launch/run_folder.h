@@ -97,4 +97,11 @@ std::optional<std::string> kept_elsewhere(const std::filesystem::path& run_dir);
 // Throws UserError if the run is kept elsewhere, saying where.
 void require_kept_here(const std::filesystem::path& run_dir);
 
+// Returns the run's folder, absolute and without links. Throws UserError if it is not a run, or if another node keeps
+// the run.
+std::filesystem::path existing_run(const std::filesystem::path& folder);
+
+// Returns the same, or this node's part of a run that the first node keeps.
+std::filesystem::path existing_part(const std::filesystem::path& folder);
+
 }  // namespace ddprun

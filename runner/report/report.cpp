@@ -13,6 +13,7 @@
 #include "runs/event_list.h"
 #include "runs/json_lines.h"
 #include "runs/lr_suggestion.h"
+#include "runs/run_json.h"
 #include "runs/run_state.h"
 #include "runs/table_index.h"
 
@@ -177,15 +178,10 @@ Json shown_config(const fs::path& run_dir, Problems& problems) {
 }
 
 Json shown_environment(const fs::path& run_dir, Problems& problems) {
-  const auto file = run_dir / "environment.json";
-  Json environment = read_json_file(file);
+  auto environment = recorded_environment(run_dir);
   std::error_code error;
-  if (!environment.is_object()) {
-    if (fs::exists(file, error)) problems.push_back("environment.json is not a JSON object");
-    return nullptr;
-  }
-  // Reports get mailed, and nobody knows what is in the changes.
-  if (environment.contains("git") && environment["git"].is_object()) environment["git"].erase("diff");
+  if (environment.is_null() && fs::exists(run_dir / "environment.json", error))
+    problems.push_back("environment.json is not a JSON object");
   return environment;
 }
 
@@ -195,18 +191,6 @@ std::string account_in(const fs::path& run_dir) {
   const auto account = form.is_object() ? form.value("account", nlohmann::json::object()) : nlohmann::json::object();
   const auto text = account.is_object() ? account.find("text") : account.end();
   return account.is_object() && text != account.end() && text->is_string() ? text->get<std::string>() : "";
-}
-
-Json shown_checkpoints(const fs::path& run_dir) {
-  auto shown = Json::array();
-  for (const auto& checkpoint : list_checkpoints(run_dir))
-    shown.push_back({{"name", checkpoint.name},
-                     {"step", checkpoint.step},
-                     {"bytes", checkpoint.bytes},
-                     {"saved", checkpoint.saved},
-                     {"best", checkpoint.best},
-                     {"last", checkpoint.last}});
-  return shown;
 }
 
 int64_t parameters_of(const fs::path& run_dir) {
@@ -304,7 +288,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["config"] = shown_config(run_dir, problems);
   run["overrides"] = read_overrides(run_dir);
   run["environment"] = shown_environment(run_dir, problems);
-  run["checkpoints"] = shown_checkpoints(run_dir);
+  run["checkpoints"] = checkpoint_list_json(run_dir);
   images.tell(problems);
   report_unsent(state.summary, problems);
   run["problems"] = problems;

@@ -94,12 +94,8 @@ class CurveBuilder {
   }
 
   void measure(const FlatObject& row, int64_t step) {
-    const auto time = row.number("time");
     const auto epoch = row.integer("epoch");
-    if (result_.first_time == 0) result_.first_time = time;
-    result_.last_time = std::max(result_.last_time, time);
-    result_.last_step = step;
-    result_.last_epoch = epoch;
+    if (result_.first_time == 0) result_.first_time = row.number("time");
     if (epoch > 0)  // exact once a row was written at the end of an epoch
       result_.steps_per_epoch =
           std::max(result_.steps_per_epoch, static_cast<double>(step) / static_cast<double>(epoch));

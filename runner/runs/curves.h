@@ -25,9 +25,8 @@ struct Curve {
 
 struct Curves {
   std::vector<Curve> curves;  // in the order in which they begin
-  int64_t last_step = 0, last_epoch = 0;
-  double first_time = 0, last_time = 0;  // 0: there are no rows
-  double steps_per_epoch = 0;            // 0: the rows do not tell
+  double first_time = 0;       // 0: there are no rows
+  double steps_per_epoch = 0;  // 0: the rows do not tell
 };
 
 // Reads the rows that count, none if there is no file, whatever is broken in it; that is reported in `problems`, one

@@ -17,6 +17,8 @@
 namespace ddprun {
 namespace {
 
+constexpr int kMostNesting = 32;  // as of parse_recorded_json()
+
 // Collects the direct members of the outermost object.
 class Collector final : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -32,13 +34,13 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
     return depth_ > 0;
   }
   bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool start_object(std::size_t) override { return ++depth_ <= kMostNesting; }
   bool key(string_t& value) override {
     if (depth_ == 1) key_ = std::move(value);
     return true;
   }
   bool end_object() override { return --depth_ >= 0; }
-  bool start_array(std::size_t) override { return depth_++ > 0; }
+  bool start_array(std::size_t) override { return depth_ > 0 && ++depth_ <= kMostNesting; }
   bool end_array() override { return --depth_ >= 0; }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
 

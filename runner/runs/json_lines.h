@@ -21,7 +21,7 @@ struct FlatObject {
   std::vector<std::pair<std::string, double>> numbers;  // NaN for null, which stands for a number that was not finite
   std::vector<std::pair<std::string, std::string>> texts;
 
-  // Returns nothing if the text is not a whole JSON object.
+  // Returns nothing if the text is not a whole JSON object, or nests deeper than 32 levels.
   static std::optional<FlatObject> parse(std::string_view text);
 
   double number(std::string_view name, double fallback = 0) const;

@@ -41,15 +41,6 @@ void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) 
   }
 }
 
-ListedRun listed(std::string label, const fs::path& path) try {
-  ListedRun run{.label = label, .path = path, .state = read_run_state(path), .overrides = read_overrides(path)};
-  if (run.state.has_damaged_summary)
-    run.flaw = (path / "summary.json").string() + ": expected an object with the status of a run; is it damaged?";
-  return run;
-} catch (const UserError& error) {
-  return {.label = std::move(label), .path = path, .state = {.name = path.filename().string()}, .flaw = error.what()};
-}
-
 std::string label_of(const fs::path& run, const fs::path& folder) {
   const auto below = run.lexically_relative(folder);
   return below == "." ? run.filename().string() : below.string();
@@ -73,6 +64,15 @@ std::string status_of(const ListedRun& run) {
 
 }  // namespace
 
+ListedRun listed_run(const std::string& label, const fs::path& path) try {
+  ListedRun run{.label = label, .path = path, .state = read_run_state(path), .overrides = read_overrides(path)};
+  if (run.state.has_damaged_summary)
+    run.flaw = (path / "summary.json").string() + ": expected an object with the status of a run; is it damaged?";
+  return run;
+} catch (const UserError& error) {
+  return {.label = label, .path = path, .state = {.name = path.filename().string()}, .flaw = error.what()};
+}
+
 std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::error_code error;
   const auto root = fs::canonical(folder, error);
@@ -82,7 +82,7 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::vector<fs::path> found;
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
-  for (const auto& path : found) runs.push_back(listed(label_of(path, root), path));
+  for (const auto& path : found) runs.push_back(listed_run(label_of(path, root), path));
   tell_apart(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;

@@ -28,6 +28,9 @@ struct ListedRun {
 // listed.
 std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
 
+// Returns a run's entry in such a list.
+ListedRun listed_run(const std::string& label, const std::filesystem::path& path);
+
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);
 
 // The list of runs as a table for people.

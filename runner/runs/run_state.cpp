@@ -65,9 +65,7 @@ void read_current_summary(const fs::path& run_dir, RunState& state) {
   state.has_damaged_summary = !text.empty() && !(summary.is_object() && enum_of<RunStatus>(text_in(summary, "status")));
   if (text.empty() || state.has_damaged_summary) return;
   const auto attempt = summary.find("attempt");
-  if (attempt != summary.end() && attempt->is_number_integer() &&
-      attempt->get<int64_t>() < attempt_that_counts(run_dir))
-    return;
+  if (attempt != summary.end() && attempt->is_number_integer() && attempt->get<int64_t>() < state.attempt) return;
   state.summary = std::move(summary);
 }
 
@@ -185,6 +183,7 @@ RunState read_run_state(const fs::path& run_dir) {
   std::vector<std::string> unheard;
   const auto config = read_config(run_dir / "config.yaml", unheard).value_or(Value());
   RunState state{.name = value_at(config, {"name"}, run_dir.filename().string())};
+  state.attempt = attempt_that_counts(run_dir);
   read_current_summary(run_dir, state);
   if (const auto place = kept_elsewhere(run_dir)) {
     state.status = RunStatus::kElsewhere;
@@ -369,6 +368,18 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& run_dir) {
   }
   std::ranges::sort(checkpoints, {}, &ListedCheckpoint::step);
   return checkpoints;
+}
+
+nlohmann::ordered_json checkpoint_list_json(const fs::path& run_dir) {
+  auto shown = nlohmann::ordered_json::array();
+  for (const auto& checkpoint : list_checkpoints(run_dir))
+    shown.push_back({{"name", checkpoint.name},
+                     {"step", checkpoint.step},
+                     {"bytes", checkpoint.bytes},
+                     {"saved", checkpoint.saved},
+                     {"best", checkpoint.best},
+                     {"last", checkpoint.last}});
+  return shown;
 }
 
 }  // namespace ddprun

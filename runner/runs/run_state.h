@@ -22,6 +22,7 @@ struct RunState {
   std::string name;                            // name of the experiment
   RunStatus status = RunStatus::kInterrupted;  // with kElsewhere `reason` says where
   std::string reason;                          // why it ended; empty if unknown
+  int64_t attempt = 0;                         // that this is the state of; 0 if unknown, too
   nlohmann::json summary;                      // of the newest attempt; null if that has none (yet)
   bool has_damaged_summary = false;            // there is one that says nothing: the run need not be interrupted
   double started = 0;                          // start of the first attempt, seconds since 1970; 0: unknown
@@ -69,5 +70,6 @@ struct ListedCheckpoint {
 
 // Returns them by ascending steps; empty if there are none.
 std::vector<ListedCheckpoint> list_checkpoints(const std::filesystem::path& run_dir);
+nlohmann::ordered_json checkpoint_list_json(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

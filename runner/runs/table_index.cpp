@@ -10,9 +10,10 @@
 
 namespace ddprun {
 
-TableIndex::TableIndex(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems)
+TableIndex::TableIndex(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems,
+                       std::string_view key)
     : file_(file) {
-  read_json_lines(file, "kind", problems, [&](const FlatObject& head, uint64_t offset) {
+  read_json_lines(file, key, problems, [&](const FlatObject& head, uint64_t offset) {
     TableLine line{.kind = std::string(head.text("kind")),
                    .split = std::string(head.text("split")),
                    .attempt = head.integer("attempt"),
@@ -49,6 +50,16 @@ std::vector<TableLine> TableIndex::newest(std::string_view kind) const {
     found[place->second] = line;
   }
   return found;
+}
+
+std::string TableIndex::text(std::string_view kind) const {
+  std::string text = "[";
+  LineReader reader(file_);
+  for (const auto& line : all(kind)) {
+    while (reader.next() && reader.offset() < line.offset) continue;
+    text.append(text.size() > 1 ? ",\n" : "").append(reader.line());
+  }
+  return text + "]";
 }
 
 nlohmann::json TableIndex::read(const TableLine& line) const {

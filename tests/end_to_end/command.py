@@ -28,6 +28,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
 from ddprun.fork_server import ForkServer  # noqa: E402
 
 DDPRUN = pathlib.Path(os.environ["DDPRUN"]).resolve()
+os.environ["DDPRUN_PROGRAM"] = str(DDPRUN)  # which the package asks
 NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
 
 # A network and data that train in a moment; ten steps per epoch, the last one of 34 samples instead of 64.
@@ -147,7 +148,7 @@ class CommandTest(unittest.TestCase):
     def environment(self, changes=None):
         kept = ("PATH", "DDPRUN_START", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
         values = {name: os.environ[name] for name in kept if name in os.environ}
-        values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark,
+        values |= {"DDPRUN_PROGRAM": str(DDPRUN), "HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark,
                    "DDPRUN_ON_DEMAND": "no",  # all is built; a build beside the tests is not to be waited for
                    "DDPRUN_POISON": "1"}  # weights that are read before they have come from another rank are NaN
         return values | (changes or {})

@@ -26,7 +26,7 @@ LOOK = """import sys; sys.path.insert(0, sys.argv[1])
 import ddprun
 try:
     run = ddprun.run(sys.argv[2])
-    print(run.status, run.config, run.summary, run.overrides, run.started, run.rows(), run.checkpoints(), run._repr_html_())
+    print(run.status, run.config, run.summary, run.overrides, run.started, run.metrics(), run.checkpoints(), run._repr_html_())
 except ddprun.UserError as error:
     sys.exit(f"error: {error}")
 """

@@ -76,7 +76,7 @@ class Steps(SlurmTest):
 
     def test_a_script_that_calls_train_gets_the_same_run_on_each_node(self):
         (self.folder / "script.py").write_text(SCRIPT)
-        package = {"PYTHONPATH": str(ROOT / "sdk/python"), "DDPRUN_PROGRAM": str(DDPRUN)}
+        package = {"PYTHONPATH": str(ROOT / "sdk/python")}
         words = (*WORDS, f"run.dir={self.run_dir}", "launch.workers=1")
         self.assert_ends(self.start_program("srun", "-N2", "--ntasks-per-node=1", sys.executable, "-B", "script.py", *words, env=package), 0)
         told = [(self.folder / f"told{node}").read_text() for node in range(2)]

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
 
 from browser import report_in  # noqa: E402
-from command import DDPRUN, CommandTest, Gate, all_rows, summary  # noqa: E402
+from command import CommandTest, Gate, all_rows, summary  # noqa: E402
 
 # Its network and recipe on digits that ddprun draws itself.
 EXPERIMENT = """
@@ -45,7 +45,7 @@ class Task(CommandTest):
         (self.folder / "use.py").write_text(USE)
 
     def start_task(self, folder, env=None):
-        env = {"PYTHONPATH": str(ROOT / "sdk/python"), "DDPRUN_PROGRAM": str(DDPRUN), "SANDBOX": "1"} | (env or {})
+        env = {"PYTHONPATH": str(ROOT / "sdk/python"), "SANDBOX": "1"} | (env or {})
         return self.start_program(sys.executable, "-B", "use.py", folder, env=env)
 
     def result(self, running):

@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
 
-from command import DDPRUN, SMALL, CommandTest, Gate, free_port, peers_packages, summary  # noqa: E402
+from command import SMALL, CommandTest, Gate, free_port, peers_packages, summary  # noqa: E402
 
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
 QUICK = [*SMALL, "model=mlp", "model.hidden=16", "trainer.max_steps=2"]
@@ -55,8 +55,6 @@ if __name__ == "__main__":
     with open(sys.argv[1] + ".json", "w") as file:
         json.dump(list(result), file)
 """
-MPI = [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")]
-SLURM = ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"]
 TORCH = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"]
 
 
@@ -64,15 +62,15 @@ class RanksTest(CommandTest):
     def setUp(self):
         super().setUp()
         (self.folder / "script.py").write_text(SCRIPT)
-        self.package = {"PYTHONPATH": str(ROOT / "sdk/python"), "DDPRUN_PROGRAM": str(DDPRUN)}
+        self.package = {"PYTHONPATH": str(ROOT / "sdk/python")}
 
     def start_script(self, told, folders, *words, env):
         return self.start_program(sys.executable, "-B", "script.py", told, folders, *QUICK, *words, env=self.package | env)
 
-    def ranks(self, names=TORCH, port=None, **more):
-        """The variables of two ranks, by these names."""
-        port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or free_port())}
-        return [port | more | dict(zip(names, (str(rank), str(rank), "2", "2"))) for rank in range(2)]
+    def ranks(self):
+        """The variables of two ranks."""
+        port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        return [port | dict(zip(TORCH, (str(rank), str(rank), "2", "2"))) for rank in range(2)]
 
     def assert_all_have(self, folders, ranks):
         for running in ranks:
@@ -100,17 +98,6 @@ class Ranks(RanksTest):
         self.assert_all_have("one,two", [
             self.start_script(f"told{node}", "one,two", "-n", 2, "-g", 1, "-nr", node, "--rdzv-endpoint", endpoint, env={})
             for node in range(2)])  # fmt: skip
-
-    def test_those_of_mpi_and_of_slurm_do_too(self):
-        for folder, names, more in (
-            ("mpi", MPI, {}),
-            ("slurm", SLURM, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0",
-                              "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "localhost"}),
-        ):  # fmt: skip
-            with self.subTest(folder):
-                ranks = self.ranks(names, **more)
-                self.assert_all_have(folder, [self.start_script(f"told{i}", folder, env=ranks[i]) for i in range(2)])
-                self.assertEqual(summary(self.folder / folder)["world_size"], 2)
 
     def test_where_torch_distributed_has_begun_they_meet_in_its_store(self):
         begins = "import torch.distributed\ntorch.distributed.init_process_group('gloo')\n"
@@ -158,25 +145,17 @@ class Ranks(RanksTest):
                 self.assertEqual(accuracies, ended["history"]["val/accuracy"])
 
 
-class StartedTest(RanksTest):
-    def start_ranks(self, rank, *engine):
-        """One command starts the script for both ranks; `rank` is the variable that has theirs."""
-        script = self.folder / "script.py"
-        script.write_text(SCRIPT.replace('told + ".json"', f'told + __import__("os").environ["{rank}"] + ".json"'))
-        return self.start_program(*engine, "script.py", "told", "one,two", *QUICK, env=self.package)
-
-
-@unittest.skipUnless(TORCHRUN.exists(), "there is no torchrun beside this Python")
-class Torchrun(StartedTest):
-    def test_each_of_its_ranks_returns_the_same_run_for_one_run_after_the_other(self):
-        self.assert_all_have("one,two", [self.start_ranks("RANK", TORCHRUN, "--standalone", "--nproc-per-node=2")])
-
-
-@unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (openmpi-bin)")
-class OpenMpi(StartedTest):
-    def test_each_of_its_ranks_returns_the_same_run_for_one_run_after_the_other(self):
-        mpirun = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "-B")
-        self.assert_all_have("one,two", [self.start_ranks("OMPI_COMM_WORLD_RANK", *mpirun)])
+class Engines(RanksTest):
+    def test_each_of_the_ranks_that_one_has_started_returns_the_same_run_for_one_run_after_the_other(self):
+        mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "-B"]
+        for rank, engine in (("RANK", [str(TORCHRUN), "--standalone", "--nproc-per-node=2"]), ("OMPI_COMM_WORLD_RANK", mpirun)):
+            with self.subTest(rank):
+                if not shutil.which(engine[0]):
+                    self.skipTest(f"there is no {engine[0]} here (openmpi-bin)")
+                told = f'told + __import__("os").environ["{rank}"] + ".json"'
+                (self.folder / "script.py").write_text(SCRIPT.replace('told + ".json"', told))
+                folders = f"{rank}/one,{rank}/two"
+                self.assert_all_have(folders, [self.start_program(*engine, "script.py", "told", folders, *QUICK, env=self.package)])
 
 
 if __name__ == "__main__":

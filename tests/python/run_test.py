@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The Python package on real runs: what it reads is what the program wrote; one that fails or is stopped is told."""
 
-import fcntl
+import datetime
 import io
 import json
 import os
@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
 
 from browser import report_in  # noqa: E402
-from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, summary  # noqa: E402
+from command import SMALL, CommandTest, all_rows, checkpoint_steps, summary  # noqa: E402
 import torch  # noqa: E402
 from safetensors.numpy import load_file as load_numpy  # noqa: E402
 from safetensors.torch import load_file as load_torch  # noqa: E402
@@ -39,7 +39,7 @@ class PythonTest(CommandTest):
         before = os.getcwd()
         os.chdir(self.folder)
         self.addCleanup(os.chdir, before)
-        changes = unittest.mock.patch.dict(os.environ, self.environment({"DDPRUN_PROGRAM": str(DDPRUN)}), clear=True)
+        changes = unittest.mock.patch.dict(os.environ, self.environment(), clear=True)
         changes.start()
         self.addCleanup(changes.stop)
 
@@ -131,23 +131,20 @@ class AWholeRun(PythonTest):
             run.predict(input="nowhere.png")
 
     def listed(self, run):
-        listed = json.loads(self.ddprun("list", "--json").out())
-        runs = ddprun.runs()
-        self.assertEqual([str(one.path) for one in runs], [one["path"] for one in listed])
-        self.assertEqual([one.status for one in runs], [one["status"] for one in listed])
-        self.assertEqual(runs.labels(), [one["run"] for one in listed])
-        self.assertEqual(runs[0].started.timestamp(), listed[0]["started"])
+        [one] = runs = ddprun.runs()
+        self.assertEqual((one.path, runs.labels()), (run.path, [run.name]))
+        recorded = json.loads((run.path / "environment.json").read_text())
+        self.assertEqual((one.started, one.version), (datetime.datetime.fromisoformat(recorded["time"]), ddprun.__version__))
 
     def shown(self, run):
         page = run._repr_html_()
-        self.assertIn(f"{100 * run.summary['best']['val/accuracy']:.2f} %", page)
+        self.assertIn("completed", page.partition("<iframe")[0])
         [recorded] = report_in(page)["runs"]
         self.assertEqual((recorded["path"], recorded["status"]), (str(run.path), "completed"))
         self.assertIn("accuracy", {curve["name"] for curve in recorded["curves"]})
         frame = re.sub(r'srcdoc="[^"]*"', "", page)
         self.assertNotIn("<script", frame)  # what the report runs stays in its frame
         self.assertIn('sandbox="allow-scripts"', frame)
-        self.assertIn("digits/", ddprun.runs()._repr_html_())
 
 
 class ARunThatFails(PythonTest):
@@ -172,46 +169,10 @@ class ARunThatFails(PythonTest):
 
 
 class AnAttemptThatWasRefused(PythonTest):
-    def test_leaves_the_run_as_it_was_for_python_and_for_the_list(self):
+    def test_leaves_the_run_as_it_was(self):
         done = self.train(*SMALL, trainer__max_steps=1, run__dir="here")
-        refused = self.ddprun("resume", "here", "model.hidden=99", code=2)
-        self.assertIn("model.hidden", refused.err())
-        self.assertEqual(done.status, "completed")
-        self.assertEqual(done.summary["steps"], 1)
-        [listed] = json.loads(self.ddprun("list", ".", "--json").out())
-        self.assertEqual(listed["status"], "completed")
-
-
-class Status(PythonTest):
-    def make(self, name, **files):
-        (self.folder / name / "logs").mkdir(parents=True)
-        for file, text in {"config.yaml": "name: x\n", **files}.items():
-            (self.folder / name / file).write_text(text if isinstance(text, str) else json.dumps(text))
-
-    def test_is_one_word_in_python_and_in_the_list(self):
-        done, stopped = {"status": "completed", "attempt": 0}, {"status": "preempted", "attempt": 1}
-        second = {".attempts": "2\n", "environment.json": {"attempt": 1}}
-        self.make("done", **{"summary.json": done})
-        self.make("stopped", **{"summary.json": stopped}, **second)
-        self.make("refused", **{"summary.json": done, ".attempts": "2\n", "environment.json": {"attempt": 0}})
-        self.make("killed", **{"summary.json": done}, **second)
-        self.make("uncounted", **{"summary.json": {"status": "stopped_early"}, ".attempts": "7\n"})
-        self.make("copied", **{"summary.json": stopped})
-        self.make("torn", **{"summary.json": '{"status": "comp'})
-        self.make("foreign", **{"summary.json": {"status": "stopped"}})
-        self.make("other_node", **{"kept_elsewhere.txt": "node1:/scratch/run\n"})
-        self.make("nothing")
-        (self.folder / "piped/logs").mkdir(parents=True)
-        (self.folder / "piped/config.yaml").write_text("name: x\n")
-        os.mkfifo(self.folder / "piped/metrics.jsonl")
-        self.make("held", **{"summary.json": done, ".lock": ""})
-        with open(self.folder / "held/.lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            listed = {run["run"]: run["status"] for run in json.loads(self.ddprun("list", ".", "--json").out())}
-            found = ddprun.runs(self.folder)
-            self.assertEqual(dict(zip(found.labels(), (run.status for run in found))), listed)
-        self.assertEqual(set(listed.values()),
-                         {"completed", "preempted", "stopped_early", "interrupted", "unreadable", "elsewhere"})  # fmt: skip
+        self.assertIn("model.hidden", self.ddprun("resume", "here", "model.hidden=99", code=2).err())
+        self.assertEqual((done.status, done.attempt, done.summary["steps"]), ("completed", 0, 1))
 
 
 class ARunUnderWay(PythonTest):

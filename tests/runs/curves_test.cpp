@@ -49,40 +49,50 @@ TEST_F(CurveFiles, AreOneForEachMetricOfASplit) {
   EXPECT_EQ(losses(curves, "val"), (Losses{{4, 3}}));
   EXPECT_EQ(curves.curves[1].name, "lr");
   EXPECT_EQ(curves.first_time, 5);
-  EXPECT_EQ(curves.last_time, 6);
   EXPECT_EQ(curves.steps_per_epoch, 4);
   EXPECT_TRUE(problems_.empty());
 }
 
-TEST_F(CurveFiles, AreOfTheEpochsWhereTheseAreMoreThanTheRowsOfTraining) {
-  const auto few =
-      read_text(row(0, "epoch", 10, 3) + row(0, "epoch", 20, 2) + row(0, "train", 25, 9) + row(0, "epoch", 30, 1));
-  EXPECT_EQ(losses(few, "train"), (Losses{{10, 3}, {20, 2}, {30, 1}}));
-  EXPECT_EQ(losses(few, "epoch"), Losses());
-  const auto many = read_text(row(0, "train", 5, 9) + row(0, "train", 10, 8) + row(0, "epoch", 10, 3));
-  EXPECT_EQ(losses(many, "train"), (Losses{{5, 9}, {10, 8}}));
-  const auto none = read_text(row(0, "epoch", 10, 3) + row(0, "val", 10, 4));
-  EXPECT_EQ(losses(none, "train"), (Losses{{10, 3}}));
-}
-
-TEST_F(CurveFiles, DropWhatALaterAttemptTookBack) {
-  const auto curves =
-      read_text(row(0, "train", 10, 1) + row(0, "val", 10, 1) + row(0, "train", 20, 2) + row(0, "train", 30, 3) +
-                row(0, "val", 30, 3) + row(1, "train", 20, 20) + row(1, "train", 25, 25));
-  EXPECT_EQ(losses(curves, "train"), (Losses{{10, 1}, {20, 20}, {25, 25}}));
-  EXPECT_EQ(losses(curves, "val"), (Losses{{10, 1}}));
-}
-
-TEST_F(CurveFiles, KeepAllOfAnAttemptThatALaterOneWentOnFrom) {
-  const auto curves =
-      read_text(row(0, "train", 10, 1) + row(0, "test", 10, 1) + row(1, "train", 20, 2) + row(1, "test", 20, 2));
-  EXPECT_EQ(losses(curves, "test"), (Losses{{10, 1}, {20, 2}}));
-}
-
-TEST_F(CurveFiles, TakeTheLastOfARowThatIsThereTwice) {
-  const auto curves =
-      read_text(row(0, "train", 10, 1) + row(0, "train", 20, 2) + row(0, "train", 10, 5) + row(0, "train", 20, 6));
-  EXPECT_EQ(losses(curves, "train"), (Losses{{10, 5}, {20, 6}}));
+TEST_F(CurveFiles, HaveTheRowsThatCount) {
+  struct Case {
+    const char* why;
+    std::string rows, split;
+    Losses losses;
+  };
+  const std::vector<Case> cases = {
+      {"epochs, where these are more than the rows of training",
+       row(0, "epoch", 10, 3) + row(0, "epoch", 20, 2) + row(0, "train", 25, 9) + row(0, "epoch", 30, 1),
+       "train",
+       {{10, 3}, {20, 2}, {30, 1}}},
+      {"which are the curve of training then", row(0, "epoch", 10, 3) + row(0, "train", 25, 9), "epoch", {}},
+      {"and not where they are fewer",
+       row(0, "train", 5, 9) + row(0, "train", 10, 8) + row(0, "epoch", 10, 3),
+       "train",
+       {{5, 9}, {10, 8}}},
+      {"or alone", row(0, "epoch", 10, 3) + row(0, "val", 10, 4), "train", {{10, 3}}},
+      {"none that a later attempt took back",
+       row(0, "train", 10, 1) + row(0, "train", 20, 2) + row(0, "train", 30, 3) + row(1, "train", 20, 20) +
+           row(1, "train", 25, 25),
+       "train",
+       {{10, 1}, {20, 20}, {25, 25}}},
+      {"nor of another split", row(0, "val", 10, 1) + row(0, "val", 30, 3) + row(1, "train", 20, 20), "val", {{10, 1}}},
+      {"all of an attempt that a later one continued",
+       row(0, "train", 10, 1) + row(0, "test", 10, 1) + row(1, "train", 20, 2) + row(1, "test", 20, 2),
+       "test",
+       {{10, 1}, {20, 2}}},
+      {"the last of one that is there twice",
+       row(0, "train", 10, 1) + row(0, "train", 20, 2) + row(0, "train", 10, 5) + row(0, "train", 20, 6),
+       "train",
+       {{10, 5}, {20, 6}}},
+      {"without a word, all but a torn last line",
+       row(0, "train", 10, 1) + R"({"time":3,"attempt":0,"spl)",
+       "train",
+       {{10, 1}}}};
+  for (const auto& one : cases) {
+    starts_ = {};
+    EXPECT_EQ(losses(read_text(one.rows), one.split), one.losses) << one.why;
+    EXPECT_TRUE(problems_.empty()) << one.why;
+  }
 }
 
 TEST_F(CurveFiles, EndWhereAnAttemptWasResumedThatHasNoRowYet) {
@@ -99,12 +109,6 @@ TEST_F(CurveFiles, HaveNanWhereANumberWasNotFinite) {
                 "\n");
   ASSERT_EQ(curves.curves.size(), 1U);
   EXPECT_TRUE(std::isnan(curves.curves[0].points[0].value));
-}
-
-TEST_F(CurveFiles, LeaveOutATornLastLineWithoutAWord) {
-  const auto curves = read_text(row(0, "train", 10, 1) + R"({"time":3,"attempt":0,"spl)");
-  EXPECT_EQ(losses(curves, "train"), (Losses{{10, 1}}));
-  EXPECT_TRUE(problems_.empty());
 }
 
 TEST_F(CurveFiles, TellTheFirstBrokenLineAndHowManyMore) {

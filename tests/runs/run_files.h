@@ -1,37 +1,21 @@
 // SPDX-License-Identifier: MIT
-// A folder for a test, and files of a run in it.
+// Files of a run in a test's folder.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
+#include "support/temporary_folder.h"
 
 namespace ddprun {
 
-class RunFiles : public ::testing::Test {
+// Its functions take names below the folder.
+class RunFiles : public FolderTest {
  protected:
-  RunFiles() {
-    std::string name = (std::filesystem::temp_directory_path() / "ddprun_report_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~RunFiles() override { std::filesystem::remove_all(folder_); }
-
   // Makes its folders.
   std::filesystem::path write(const std::filesystem::path& name, const std::string& text) const {
-    const auto file = folder_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
+    FolderTest::write(folder_ / name, text);
+    return folder_ / name;
   }
 
-  std::string read(const std::filesystem::path& name) const {
-    std::ifstream stream(folder_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
+  std::string read(const std::filesystem::path& name) const { return FolderTest::read(folder_ / name); }
 
   // The least that is a run's folder.
   std::filesystem::path make_run(const std::filesystem::path& name, const std::string& config = "name: toy\n") const {
@@ -39,8 +23,6 @@ class RunFiles : public ::testing::Test {
     std::filesystem::create_directories(folder_ / name / "logs");
     return folder_ / name;
   }
-
-  std::filesystem::path folder_;
 };
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runs/run_list.h"
 
+#include "runs/config_lines.h"
 #include "runs/run_files.h"
 
 #include <ddprun/error.h>
@@ -191,6 +192,23 @@ TEST(RunListText, TellsAgesAndDurationsInTheirUnit) {
   EXPECT_EQ(duration_text(3.14), "3.1s");
   EXPECT_EQ(duration_text(61), "1m 01s");
   EXPECT_EQ(duration_text(7260), "2h 01m");
+}
+
+TEST(OverridesApart, AreThoseThatNotAllHaveInTheirShortestNames) {
+  using Texts = std::vector<std::string>;
+  const std::vector<std::pair<std::vector<Overrides>, Texts>> cases = {
+      {{{"optimizer.lr=0.1", "trainer.max_steps=9", "run.dir=a"},
+        {"optimizer.lr=0.2", "trainer.max_steps=9", "run.dir=b"}},
+       {"lr=0.1", "lr=0.2"}},
+      {{{"a.x=1"}, {"a.x=1", "a.y=2"}, {"~a.y", "a.x=1"}}, {"", "y=2", "~y"}},
+      {{{"a.x=1"}, {"+a.x=2"}, {"++a.x=3"}}, {"x=1", "x=2", "x=3"}},
+      // In their order, of two the last.
+      {{{"b.z=1", "a.x=1", "b.z=2"}, {"b.z=3", "a.x=2"}}, {"x=1 z=2", "z=3 x=2"}},
+      {{{"model.size=1", "data.size=2", "model.depth=3"}, {}}, {"model.size=1 data.size=2 depth=3", ""}},
+      {{{"a.x=1"}}, {""}},
+      {{}, {}},
+      {{{"", "=", "++", "~", "a"}, {"b="}}, {"~ ~a", "b="}}};  // of a broken file
+  for (const auto& [runs, texts] : cases) EXPECT_EQ(overrides_apart(runs), texts);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include "runs/run_state.h"
 
 #include "launch/run_folder.h"
+#include "runs/config_lines.h"
 #include "runs/run_files.h"
 
 #include <optional>
+#include <tuple>
 
 namespace ddprun {
 namespace {
@@ -54,12 +56,16 @@ TEST_F(RunStates, OfARunThatNobodyEndedComeFromItsRows) {
   EXPECT_EQ(state.best, 0.8);
 }
 
-TEST_F(RunStates, OfARunThatAnotherNodeKeepsSayWhere) {
+TEST_F(RunStates, AreThoseOfACopyToo) {
   const auto run = make_run("run");
+  summarize("preempted", 1);
+  EXPECT_EQ(read_run_state(run).status, RunStatus::kPreempted) << "without the count of its attempts";
+  write("run/.attempts", "7\n");
+  write("run/summary.json", R"({"status":"stopped_early"})");
+  EXPECT_EQ(read_run_state(run).status, RunStatus::kStoppedEarly) << "of whichever attempt it is";
   write("run/kept_elsewhere.txt", "node1:/scratch/run\nThere the first node keeps the run.\n");
-  const auto state = read_run_state(run);
-  EXPECT_EQ(state.status, RunStatus::kElsewhere);
-  EXPECT_NE(state.reason.find("kept at node1:/scratch/run;"), std::string::npos) << state.reason;
+  EXPECT_EQ(read_run_state(run).status, RunStatus::kElsewhere);
+  EXPECT_NE(read_run_state(run).reason.find("kept at node1:/scratch/run;"), std::string::npos);
 }
 
 TEST_F(RunStates, TellTheEndOfARunWhoseWorkersDidNot) {
@@ -103,11 +109,22 @@ TEST_F(RunStates, LeaveOutOfTheHistoryWhatALaterAttemptMeasuredAgain) {
 }
 
 TEST_F(RunStates, TakeForBestWhatTheExperimentDoes) {
+  const std::vector<std::tuple<std::string, std::string, bool>> cases = {
+      {"name: toy\n", "val/accuracy", true},
+      {"objective: mse\n", "val/loss", false},
+      {"objective: {name: l1}\n", "val/loss", false},
+      {"checkpoint: {monitor: val/perplexity}\n", "val/perplexity", false},
+      {"checkpoint: {monitor: val/loss, mode: max}\n", "val/loss", true},
+      {"checkpoint: null\n", "val/accuracy", true}};
+  for (const auto& [config, metric, maximize] : cases) {
+    std::vector<std::string> problems;
+    const auto goal = goal_of(read_config(write("config.yaml", config), problems).value());
+    EXPECT_EQ(std::tuple(goal.metric, goal.maximize), std::tuple(metric, maximize)) << config;
+  }
   const auto run = make_run("run", "name: toy\ncheckpoint:\n  monitor: val/loss\n");
   write("run/metrics.jsonl", kRows);
-  const auto state = read_run_state(run);
-  EXPECT_EQ(state.best_name, "val/loss");
-  EXPECT_EQ(state.best, 0.5);
+  EXPECT_EQ(read_run_state(run).best_name, "val/loss");
+  EXPECT_EQ(read_run_state(run).best, 0.5);
 }
 
 TEST_F(RunStates, OfALockedFolderWithoutASummaryAreRunning) {

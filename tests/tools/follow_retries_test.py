@@ -4,6 +4,7 @@ the test's own.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -18,6 +19,9 @@ sys.path[:0] = [str(HERE.parents[1] / "tools/lib"), str(HERE.parents[1] / "sdk/p
 from ddprun import UserError, run  # noqa: E402
 from follow import follower  # noqa: E402
 from follow.trackers import Base  # noqa: E402
+from tooling.rows import read_lines, standing_rows  # noqa: E402
+
+os.environ["DDPRUN_PROGRAM"] = os.environ["DDPRUN"]
 
 OPTIONS = types.SimpleNamespace(to="away", project=None, name=None, tags=None, entity=None, group=None, offline=False, uri=None, model=False)
 
@@ -49,6 +53,35 @@ class Away(Base):
         if self.failures:
             self.failures -= 1
             raise OSError("no route to host")
+
+
+class Rows(unittest.TestCase):
+    def test_lines_are_read_as_far_as_they_are_whole(self):
+        one, two, three = (f'{{"step": {step}}}\n'.encode() for step in (1, 2, 3))
+        rows = [
+            (None, 7, None, [], 7),  # no file yet
+            (one + b'{"st', 0, None, [1], 12),  # what is being written
+            (one + two, 12, None, [2], 24), (one + two, 24, None, [], 24), (one + two + three, 12, 24, [2], 24),
+            *((torn + two, 0, None, [2], len(torn) + 12)  # what a killed run has left
+              for torn in (b'{"step": 1, "lo\n', b"\n", b"[1]\n", b"\0\0\0\n", b'{"a": "\xff"}\n')),
+        ]  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "metrics.jsonl"
+            for content, begin, end, steps, reached in rows:
+                if content is not None:
+                    file.write_bytes(content)
+                self.assertEqual(read_lines(file, begin, end), ([{"step": step} for step in steps], reached), content)
+
+    def test_those_that_a_later_attempt_replaces_do_not_count(self):
+        for rows, standing in (
+            ([(0, 2), (0, 4), (0, 6), (0, 6, "val"), (0, 8), (1, 6), (1, 10)], [(0, 2), (0, 4), (0, 6, "val"), (1, 6), (1, 10)]),
+            ([(0, 4), (0, 4, "val"), (1, 4, "test")], [(0, 4), (0, 4, "val"), (1, 4, "test")]),
+            ([(0, 2), (0, 4), (1, 4), (1, 6), (2, 4), (2, 6)], [(0, 2), (2, 4), (2, 6)]),
+        ):
+            made = [dict(zip(("attempt", "step", "split"), (*row, "train"))) for row in rows]
+            self.assertEqual(standing_rows(made), [made[rows.index(row)] for row in standing])
+        twice = [{"step": 2, "loss": 1}, {"step": 2, "loss": 2}, {"step": 2, "split": "val"}]
+        self.assertEqual(standing_rows(twice), twice[1:], "of equal steps the last line counts")
 
 
 class Following(unittest.TestCase):
@@ -204,7 +237,7 @@ class Following(unittest.TestCase):
         private = self.folder.parent / f"{self.folder.name}.private"
         private.write_text("secret")
         self.addCleanup(private.unlink)
-        (self.folder / "summary.json").write_text("{}")
+        (self.folder / "summary.json").write_text('{"status": "completed"}')
         (self.folder / "report.html").symlink_to(private)
         made = self.follow()
         self.assertEqual([file.name for file in made.tracker.files()], ["config.yaml", "summary.json"])

@@ -11,8 +11,8 @@ import unittest.mock
 from follow_test_case import WORDS, FollowTest, metrics_line
 
 from command import all_rows
-from ddprun.rows import standing_rows
 from follow.journal import Journal
+from tooling.rows import standing_rows
 from wandb_runs import WandbRun
 from wandb_server import WandbServer
 

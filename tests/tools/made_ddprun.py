@@ -110,6 +110,8 @@ def main(words):
         check([word for word in words[2:] if word != "--no-data"])
     elif words[0] == "--cfg":
         print("name: made\nlaunch:\n  workers: 1")
+    elif words[:2] == ["report", "--json"]:
+        os.execv(os.environ["DDPRUN"], ["ddprun", *words])
     elif words[0] == "report":
         pathlib.Path(words[words.index("--out") + 1]).write_text("made")
     elif words[0] == "resume":

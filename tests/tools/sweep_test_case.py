@@ -55,7 +55,7 @@ class SweepTest(CommandTest):
         # made_ddprun.py is found by its shebang: the Python that runs us
         path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         command = [sys.executable, "-B", TOOL, file, "--ddprun", self.program, "--out", self.out, *words]
-        return self.start_program(*command, env={"PATH": path, "MADE_LOG": str(self.log)} | (env or {}))
+        return self.start_program(*command, env={"PATH": path, "MADE_LOG": str(self.log), "DDPRUN": str(DDPRUN)} | (env or {}))
 
     def swept(self, file, *words, code=0, env=None):
         """To the end."""

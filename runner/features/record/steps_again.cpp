@@ -2,11 +2,11 @@
 #include "features/record/steps_again.h"
 
 #include "agent/checked_experiment.h"
-#include "agent/chosen_checkpoint.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/spawn.h"
 #include "features/record/run_facts.h"
+#include "launch/run_folder.h"
 #include "launch/worker_process.h"
 #include "runs/run_state.h"
 

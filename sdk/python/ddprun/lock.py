@@ -4,16 +4,11 @@
 import fcntl
 import re
 
-from ddprun.files_below import open_below, text_below
-
 
 def is_held(file):
     """Whether a process holds its lock; None if there is no such file or that is unknown, as on some network file systems."""
-    stream = open_below(file.parent, file.name)
-    if stream is None:
-        return None
     try:
-        with stream:
+        with open(file, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -24,5 +19,5 @@ def is_held(file):
 
 def owner(file):
     """Returns (process, host) of the last holder of a run folder's lock; None if the file does not say."""
-    found = re.fullmatch(r"process (\d+) on (\S+)", (text_below(file.parent, file.name) or "").strip())
+    found = re.fullmatch(r"process (\d+) on (\S+)", file.read_text(errors="replace").strip()) if file.is_file() else None
     return (int(found[1]), found[2]) if found else None

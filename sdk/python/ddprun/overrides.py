@@ -4,9 +4,13 @@
 import json
 import math
 import os
+import re
 
-from ddprun.config import typed_value
 from ddprun.errors import UserError
+
+NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+WORDS = {"null": None, "[]": [], "{}": {}}
+WORDS |= {word: value for name, value in (("true", True), ("false", False)) for word in (name, name.title(), name.upper())}
 
 
 def override_words(overrides):
@@ -40,3 +44,13 @@ def yaml_text(value, name):
         entries = (f"{json.dumps(str(key), ensure_ascii=False)}: {yaml_text(item, name)}" for key, item in value.items())
         return f"{{{', '.join(entries)}}}"
     raise UserError(f"{name}: a {type(value).__name__} cannot be an override; numbers, text, booleans, None, lists and dictionaries can")
+
+
+def typed_value(word):
+    """Returns the value that ddprun reads an unquoted word as."""
+    if word in WORDS:
+        value = WORDS[word]
+        return type(value)() if isinstance(value, (list, dict)) else value
+    if NUMBER.fullmatch(word):
+        return int(word) if re.fullmatch(r"[-+]?\d+", word) else float(word)
+    return word

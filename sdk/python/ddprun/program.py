@@ -46,27 +46,33 @@ def command():
     return [sys.executable, "-m", "ddprun"] if in_wheel else [str(path)]
 
 
-def run_quietly(*words):
-    """Runs a command of the program and returns what it told: (its output, its warnings). Raises UserError with its own text
-    if it fails.
+def answer(*words):
+    """Returns what a command prints that needs no torch, so that any Python may ask. Raises UserError with its own text if it
+    fails. In a clone it is asked as it is, and not built anew.
     """
-    try:
-        done = subprocess.run(
-            [*command(), *map(os.fspath, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            env={"DDPRUN_PYTHON": sys.executable, **os.environ}, check=False)  # fmt: skip
-    except OSError as error:
-        raise UserError(f"{program()} cannot be started: {error.strerror}") from None
-    if done.returncode != 0:
-        told = done.stderr.strip().removeprefix("ddprun: error: ")
-        raise UserError(told or f"ddprun {words[0]} ended with exit code {done.returncode}")
-    return done.stdout, done.stderr
+    path = program()
+    built = path.parents[1] / "build/release/bin/ddprun"
+    return done([str(built if built.is_file() else path)], words).stdout
 
 
 def say_and_run(*words):
-    """Runs a command of the program and shows what it tells."""
-    for text in reversed(run_quietly(*words)):  # warnings first
-        sys.stdout.write(printable(text))
+    """Runs a command of the program and shows what it prints, its warnings first. Raises UserError as answer() does."""
+    ended = done(command(), words)
+    sys.stdout.write(printable(ended.stderr + ended.stdout))
     sys.stdout.flush()
+
+
+def done(start, words):
+    try:
+        ended = subprocess.run(
+            [*start, *map(os.fspath, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            env={"DDPRUN_PYTHON": sys.executable, **os.environ}, check=False)  # fmt: skip
+    except OSError as error:
+        raise UserError(f"{start[0]} cannot be started: {error.strerror}") from None
+    if ended.returncode != 0:
+        text = ended.stderr.strip().removeprefix("ddprun: error: ")
+        raise UserError(text or f"ddprun {words[0]} ended with exit code {ended.returncode}")
+    return ended
 
 
 def cmake_prefix():

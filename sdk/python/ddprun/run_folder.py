@@ -1,192 +1,124 @@
 # SPDX-License-Identifier: MIT
+"""A run as the program knows it: what `ddprun report --json` says of its folder."""
+
 import csv
 import datetime
 import difflib
-import functools
+import html
 import json
 import os
 import pathlib
 import re
-import socket
 import tempfile
 import warnings
 
 import ddprun
-from ddprun.config import read_config
-from ddprun.curves import Curves, best_of, goal_of
 from ddprun.errors import UserError
-from ddprun.files_below import open_below, read_below, regular_below, text_below
-from ddprun.lock import is_held, owner
 from ddprun.overrides import override_words
-from ddprun.program import say_and_run
-from ddprun.rows import Rows, number, read_lines, standing_rows, table_row
+from ddprun.program import answer, say_and_run
+from ddprun.rows import Rows, metric_names, number, table_row
 from ddprun.terminal import printable
 from ddprun.weights import read_weights
 
-STATUSES = ("completed", "stopped_early", "preempted", "failed", "running", "interrupted", "elsewhere")  # as the program knows them
 SPLITS = ("train", "epoch", "val", "test", "system")
-SHOWN_FILES = ("config.yaml", "overrides.txt", ".attempts", "environment.json", "environment.attempt_0.json")  # by `ddprun list`
+FRAME = "width:100%;height:640px;border:1px solid #8886;border-radius:6px"
 
 
 def run(path):
     """Returns the run in a folder: ddprun.run("outputs/mnist/latest"). It may be in progress, and is read again by each call."""
     found = Run(path)
-    if place := found.kept_elsewhere():
-        raise UserError(printable(f"{path} has only this node's logs of a run that is kept at {place}"))
-    found.config  # report a broken one here, not when it is first needed
-    if version_of(found.version) > version_of(ddprun.__version__):
-        told = (
-            f"{found.path} was written by ddprun {found.version}, and this reads what {ddprun.__version__} writes: what is new "
-            "in it is skipped"
-        )
-        warnings.warn(printable(told), stacklevel=2)
+    known = found.known()
+    if known["status"] == "elsewhere":
+        raise UserError(f"{path}: {known['stop_reason']}")
+    config_of(known)  # report a broken one here, not when it is first needed
+    if version_of(recorded_version(known)) > version_of(ddprun.__version__):
+        text = f"{found.path} was written by ddprun {recorded_version(known)}, and this reads what {ddprun.__version__} writes"
+        warnings.warn(printable(f"{text}: what is new in it is skipped"), stacklevel=2)
     return found
+
+
+def known_of(runs, rows=None):
+    """Returns what the program knows of each run now, with `rows` also its "metrics" or "predictions"."""
+    words = [*(["--rows", rows] if rows else []), *runs]
+    return json.loads(answer("report", "--json", *words)) if runs else []
 
 
 class Run:
     """A run folder of ddprun. Files that are not there yet count as empty."""
 
     def __init__(self, path):
-        path = pathlib.Path(path)
-        self.path = path.resolve()
-        if not self.path.is_dir():
-            raise UserError(f"{path}: no such run{self._near(path)}")
-        if path.name == "latest" and path.is_symlink() and self.path.parent != path.parent.resolve():
-            raise UserError(
-                f"{path} leads to {self.path}, and ddprun makes it a link to a folder beside it: name the folder itself, if that"
-                " is the run you mean"
-            )
-        if not os.path.lexists(self.path / "config.yaml"):
-            raise UserError(f"{path} is not a run folder: it has no config.yaml{self._hint()}")
+        self.path = pathlib.Path(path).resolve()
 
-    @staticmethod
-    def _near(path):
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        found = difflib.get_close_matches(path.name, beside, n=1)
-        return f"; did you mean {path.parent / found[0]}?" if found else ""
-
-    def _hint(self):
-        if self.is_held():
-            return " yet: its ddprun has just started; ask again in a moment"
-        inside = sorted(file.parent for file in self.path.glob("*/config.yaml"))
-        return f"; did you mean {inside[-1]}?" if inside else ""
+    def known(self, rows=None):
+        """Returns what known_of() does of a run that can be read."""
+        [known] = known_of([self], rows)
+        if known["status"] == "unreadable":
+            raise UserError(known["stop_reason"])
+        return known
 
     # What it is
 
-    @functools.cached_property
+    @property
     def config(self):
         """The experiment with all its overrides, as dictionaries and lists."""
-        try:
-            return read_config(self.path / "config.yaml")
-        except UserError as error:
-            other = self.version not in ("", ddprun.__version__)
-            told = f" It was written by ddprun {self.version}; this reads what {ddprun.__version__} writes." if other else ""
-            raise UserError(f"{error}{told}") from None
+        return config_of(self.known())
 
     @property
     def name(self):
         """Its name below outputs/: mnist/2026-11-20_12-00-00."""
-        return f"{self.config.get('name', 'run')}/{self.path.name}"
+        return f"{self.known()['name']}/{self.path.name}"
 
     @property
     def version(self):
         """The version of the ddprun that wrote it; empty if unknown."""
-        versions = read_object(self.path / "environment.json").get("versions")
-        return str(versions.get("ddprun", "")) if isinstance(versions, dict) else ""
+        return recorded_version(self.known())
 
     @property
     def overrides(self):
         """The overrides on its command line."""
-        return (text_below(self.path, "overrides.txt") or "").splitlines()
+        return self.known()["overrides"]
 
     @property
     def started(self):
         """When its first attempt began; None if unknown."""
-        for name in ("environment.attempt_0.json", "environment.json"):
-            try:
-                return datetime.datetime.strptime(read_object(self.path / name)["time"], "%Y-%m-%dT%H:%M:%S%z")
-            except (KeyError, TypeError, ValueError):
-                continue
-        return None
+        seconds = self.known()["started"]
+        return datetime.datetime.fromtimestamp(seconds).astimezone() if seconds else None
 
     # How it stands
 
     @property
     def summary(self):
         """summary.json of the attempt that counts; empty until that has ended."""
-        summary = read_object(self.path / "summary.json")
-        if summary.get("status") not in STATUSES and read_below(self.path, "summary.json"):
-            raise UserError(f"{self.path / 'summary.json'}: expected an object with the status of a run; is it damaged?")
-        attempt = summary.get("attempt")
-        return {} if isinstance(attempt, int) and attempt < (self.attempt or 0) else summary
+        return self.known()["summary"] or {}
 
     @property
     def best(self):
         """What it measured at its best evaluation so far, by name, the metric that chooses it first (checkpoint.monitor), in
         the end with the test of that checkpoint; empty before the first evaluation.
         """
-        if self.summary:
-            return {name: number(value) for name, value in (self.summary.get("best") or {}).items()}
-        rows, (metric, maximize) = self.rows(), goal_of(self.config)
-        return best_of(rows, metric, maximize) or best_of(rows, "val/loss", False)
+        return {name: number(value) for name, value in self.known()["best"].items()}
 
     @property
     def status(self):
         """What `ddprun list` says: as in its summary; "running"; "interrupted": it ended abnormally; "elsewhere": another node
         keeps it; "unreadable": its files are not read, and `summary` and the others say why.
         """
-        try:
-            for name in SHOWN_FILES:
-                read_below(self.path, name)
-            held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
-            summary = self.summary
-            if self.kept_elsewhere():
-                return "elsewhere"
-            if not summary and (rows := open_below(self.path, "metrics.jsonl")):
-                rows.close()
-            return summary.get("status") or ("running" if held else "interrupted")
-        except UserError:
-            return "unreadable"
+        return known_of([self])[0]["status"]
 
     @property
     def attempt(self):
-        """The number of the attempt that the run's state is that of, from 0; None if unknown. While it is held, the newest;
-        afterwards the newest that trained: one that was refused has changed nothing.
+        """The number of the attempt that the run's state is that of, from 0. While it is held, the newest; afterwards the newest
+        that trained: one that was refused has changed nothing.
         """
-        recorded = read_object(self.path / "environment.json").get("attempt")
-        if not self.is_held() and isinstance(recorded, int):
-            return recorded
-        try:
-            return max(int(text_below(self.path, ".attempts") or "") - 1, 0)
-        except ValueError:
-            return None
-
-    def kept_elsewhere(self):
-        """"node1:/scratch/run" where this is what one node of several has of a run that the first one keeps; else None."""
-        text = text_below(self.path, "kept_elsewhere.txt")
-        return text and text.partition("\n")[0]
-
-    def is_held(self):
-        """Whether a ddprun holds the folder's lock; None if unknown, as on some network file systems."""
-        return is_held(self.path / ".lock")
-
-    def was_started_here(self):
-        """Whether it was last locked on this machine, whose locks are visible."""
-        found = owner(self.path / ".lock")
-        return found is not None and found[1] == socket.gethostname()
+        return self.known()["attempt"]
 
     # What it measured
-
-    def rows(self):
-        """The rows of metrics.jsonl that count, unchanged."""
-        rows = read_lines(self.path / "metrics.jsonl")[0]
-        return standing_rows([row for row in rows if "split" in row and "step" in row])
 
     def metrics(self, split=None):
         """Returns what it measured so far, a row each; of one split ("train", "epoch" for its means, "val", "test",
         "system"), or of all but "system".
         """
-        rows = self.rows()
+        rows = self.known("metrics")["metrics"]
         known = sorted({*SPLITS, *(row["split"] for row in rows)})
         if split is not None and split not in known:
             raise UserError(f'metrics("{split}"): there is no such split;{near(split, known)}')
@@ -197,19 +129,31 @@ class Run:
         return self.curve(metric)[1]
 
     def curve(self, metric, x="step"):
-        """Returns ([x...], [y...]) of "val/accuracy", over "step", "epoch", "samples" or "time" (the seconds that it
-        trained).
-        """
+        """Returns ([x...], [y...]) of "val/accuracy", over "step", "epoch", "samples" or "time" (seconds since its first row)."""
         if x not in ("step", "epoch", "samples", "time"):
             raise UserError(f'curve(x="{x}"): must be step, epoch, samples or time')
-        return Curves(self).curve(metric, x)
+        known = self.known("metrics")
+        rows = known["metrics"]
+        steps_per_epoch = (known["start"] or {}).get("steps_per_epoch")
+
+        def place(row):
+            if x == "epoch" and steps_per_epoch:
+                return row["step"] / steps_per_epoch
+            return row["time"] - rows[0]["time"] if x == "time" else row[x]
+
+        split, _, name = metric.partition("/")
+        points = [(place(row), number(row[name])) for row in rows if row["split"] == split and name in metric_names(row)]
+        if not points:
+            measured = sorted({f"{row['split']}/{name}" for row in rows for name in metric_names(row)})
+            why = "" if measured else ", for its metrics.jsonl is empty or not there (loggers: [jsonl])"
+            raise UserError(f"{self.path}: there is no metric {metric};{near(metric, measured)}{why}")
+        return tuple(map(list, zip(*points)))
 
     def predictions(self, split=None, step=None):
         """Returns the samples that it logged, a row each: truth, guess, scores, and the image's file; the newest of each
         split.
         """
-        tables = standing_rows(read_lines(self.path / "tables.jsonl")[0], ("kind", "split"))
-        tables = [table for table in tables if table.get("kind") == "predictions"]
+        tables = self.known("predictions")["predictions"]
         if not tables:
             raise UserError(
                 f"{self.path} has logged no predictions: `predictions={{num_batches_to_log: 1}}` does, with the logger jsonl"
@@ -228,19 +172,19 @@ class Run:
         for key in ("truth", "guess"):
             if isinstance(row.get(key), int) and 0 <= row[key] < len(names):
                 named[f"{key}_name"] = names[row[key]]
-        images = {key: regular_below(self.path, row[key]) for key in ("image", "output") if row.get(key)}
-        images = {key: str(file) if file else None for key, file in images.items()}
+        files = {key: file_in(self.path, row[key]) for key in ("image", "output") if isinstance(row.get(key), str)}
+        images = {key: str(file) if file else None for key, file in files.items()}
         return {"split": table["split"], "step": table["step"], **row, **named, **images}
 
     # What it learned
 
     def checkpoints(self):
         """Returns {step: folder} of the whole ones, the oldest first."""
-        found = {}
-        for folder in (self.path / "checkpoints").glob("step_*"):
-            if re.fullmatch(r"step_\d+", folder.name) and not folder.is_symlink() and regular_below(folder, "manifest.json"):
-                found[int(folder.name[5:])] = folder
-        return dict(sorted(found.items()))
+        return {one["step"]: folder for one, folder in self._checkpoints()}
+
+    def _checkpoints(self, known=None):
+        known = known or self.known()
+        return [(one, self.path / "checkpoints" / one["name"]) for one in known["checkpoints"] if one["saved"]]
 
     def weights(self, which="best", *, only_trainable=False):
         """Returns the tensors by name, of the checkpoint "best", "last" or of a step: torch's if torch is installed,
@@ -249,33 +193,33 @@ class Run:
         """
         for tried in range(3):  # a run that continues removes its older checkpoints
             folder = self.checkpoint(which)
-            if not only_trainable and read_object(folder / "manifest.json").get("left_out"):
-                raise UserError(
-                    f"{folder} holds only what trains (checkpoint.only_trainable): run.export(FILE, {which!r}) writes all weights, and"
-                    f" run.weights({which!r}, only_trainable=True) has those that train"
-                )
+            manifest, file = (file_in(folder, name) for name in ("manifest.json", "model.safetensors"))
             try:
-                return read_weights(folder / "model.safetensors")
+                if manifest and '"left_out":' in manifest.read_text() and not only_trainable:
+                    raise UserError(
+                        f"{folder} holds only what trains (checkpoint.only_trainable): run.export(FILE, {which!r}) writes all weights,"
+                        f" and run.weights({which!r}, only_trainable=True) has those that train"
+                    )
+                if file:
+                    return read_weights(file)
             except FileNotFoundError:
                 continue
         raise UserError(f"{folder}: there is no model.safetensors in it")
 
     def checkpoint(self, which):
         """Returns the folder of the checkpoint "best", "last" or of a step."""
-        steps = self.checkpoints()
-        if which in ("best", "last"):
-            link = self.path / "checkpoints" / which
-            if link.is_symlink() or link.is_dir():
-                found = link.resolve()
-                return found if found.parent == link.parent.resolve() else self._refuse_link(link)
-        elif not isinstance(which, int) or isinstance(which, bool):
+        is_step = isinstance(which, int) and not isinstance(which, bool)
+        if not is_step and which not in ("best", "last"):
             raise UserError(f'weights({which!r}): must be "best", "last" or a step')
-        elif which in steps:
-            return steps[which]
-        what = f"step {which}" if isinstance(which, int) else which
-        if steps:
-            raise UserError(f"{self.path} has no checkpoint {what}; there are: step {', '.join(map(str, steps))}")
-        yet = " yet" if self.status == "running" else ""
+        known = self.known()
+        whole = self._checkpoints(known)
+        for one, folder in whole:
+            if one["step"] == which if is_step else one[which]:
+                return folder
+        if whole:
+            steps = ", ".join(str(one["step"]) for one, _ in whole)
+            raise UserError(f"{self.path} has no checkpoint {'step ' * is_step}{which}; there are: step {steps}")
+        yet = " yet" if known["status"] == "running" else ""
         raise UserError(f"{self.path} has no checkpoint{yet} (checkpoint.every says when there is one)")
 
     def export(self, path, checkpoint=None, *, raw=False, force=False, only_trainable=False):
@@ -305,9 +249,6 @@ class Run:
         """Returns the words that name a checkpoint; without, the command takes its own default."""
         return [] if checkpoint is None else [self.checkpoint(checkpoint).name]
 
-    def _refuse_link(self, link):
-        raise UserError(f"{link} leads to {link.resolve()}, and ddprun makes it a link to a checkpoint beside it")
-
     # How it is shown
 
     def __fspath__(self):
@@ -317,18 +258,33 @@ class Run:
         return printable(f'<ddprun.Run "{self.path}": {self.status}>')
 
     def _repr_html_(self):
-        from ddprun.notebook import run_html
+        """Returns a line about it, and its report in a frame, whose scripts reach nothing of the notebook."""
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder) / "report.html"
+                answer("report", self, "--out", file)
+                page = html.escape(file.read_text())
+            line = html.escape(repr(self))
+        except UserError as error:
+            return f"<div>{html.escape(str(error))}</div>"
+        return f'<div>{line}</div><iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{page}"></iframe>'
 
-        return run_html(self)
+
+def file_in(folder, name):
+    """Returns a file of a run's folder; None if there is none of that name, or a link or a way up leads to it."""
+    file = folder / name
+    return file if file.is_file() and file.resolve() == folder.resolve() / name else None
 
 
-def read_object(file):
-    """Returns the object in a JSON file; empty if it is missing or broken."""
-    try:
-        value = json.loads(read_below(file.parent, file.name) or b"")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+def config_of(known):
+    if not isinstance(known["config"], dict):
+        raise UserError(next(iter(known["problems"]), f"{known['path']}/config.yaml: this is no experiment"))
+    return known["config"]
+
+
+def recorded_version(known):
+    versions = (known["environment"] or {}).get("versions")
+    return str(versions.get("ddprun", "")) if isinstance(versions, dict) else ""
 
 
 def typed_cell(text):
@@ -348,4 +304,4 @@ def version_of(text):
 def near(word, known):
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
     hint = f" did you mean {found[0]}?" if found else ""
-    return f"{hint} known: {', '.join(known)}"
+    return f"{hint} known: {', '.join(known) or 'none'}"

@@ -1,33 +1,28 @@
 # SPDX-License-Identifier: MIT
+import json
 import os
 import pathlib
 import warnings
 
-from ddprun.config import flat
 from ddprun.errors import UserError
-from ddprun.rows import needed, number
-from ddprun.run_folder import Run
+from ddprun.program import answer
+from ddprun.rows import frame_html, needed, number
+from ddprun.run_folder import Run, known_of
 from ddprun.terminal import printable
 
-MOST_DEPTH = 6  # outputs/<sweep>/<name>/<time> is 3
 MOST_IN_NAME = 3  # settings; where more differ, the folder's name tells better
 
 
 def runs(*folders):
-    """Returns the runs in and below these folders, by default "outputs": the newest first, as `ddprun list` does."""
-    folders = [pathlib.Path(folder) for folder in folders or ("outputs",)]
-    root = pathlib.Path(os.path.commonpath([folder.resolve() for folder in folders]))
-    found = {}
-    for folder in folders:
-        try:
-            found |= {path: Run(path) for path in run_folders(folder.resolve(), MOST_DEPTH)}
-        except OSError as error:
-            raise UserError(f"{folder}: {error.strerror}") from None
-    return Runs(root, sorted(found.values(), key=lambda run: (started(run), label(run, root)), reverse=True))
+    """Returns the runs in and below these folders, by default "outputs": those of `ddprun list`, the newest first."""
+    folders = [pathlib.Path(folder).resolve() for folder in folders or ("outputs",)]
+    listed = {one["path"]: one for folder in folders for one in json.loads(answer("list", "--json", folder))}
+    newest = sorted(listed.values(), key=lambda one: (one["started"], one["path"]), reverse=True)
+    return Runs(pathlib.Path(os.path.commonpath(folders)), [Run(one["path"]) for one in newest])
 
 
 class Runs(list):
-    """A list of runs, as a slice of it is. A notebook shows it as a table."""
+    """A list of runs, as a slice of it is. A notebook shows it as its DataFrame."""
 
     def __init__(self, folder, found):
         super().__init__(found)
@@ -35,7 +30,7 @@ class Runs(list):
 
     def labels(self):
         """Their paths below the folder: "mnist/2026-11-20_12-00-00"."""
-        return [label(run, self.folder) for run in self]
+        return [str(run.path.relative_to(self.folder)) if run.path != self.folder else run.path.name for run in self]
 
     def __getitem__(self, place):
         found = super().__getitem__(place)
@@ -45,10 +40,10 @@ class Runs(list):
         """Returns a pandas DataFrame with a row for each run: its status, what it measured at its best, and the settings
         that are not the same in all of them.
         """
-        pandas = needed("pandas")
-        summaries, differences = [summary_row(run) for run in self], self.differences()
-        columns = dict.fromkeys(name for rows in (summaries, differences) for row in rows for name in row)
-        rows = [summary | changed for summary, changed in zip(summaries, differences)]
+        pandas, known = needed("pandas"), known_of(self)
+        summaries, changes = [summary_row(one) for one in known], differences(known)
+        columns = dict.fromkeys(name for rows in (summaries, changes) for row in rows for name in row)
+        rows = [summary | changed for summary, changed in zip(summaries, changes)]
         return pandas.DataFrame(rows, index=self.labels(), columns=list(columns))
 
     def plot(self, metric, x="step"):
@@ -79,71 +74,45 @@ class Runs(list):
 
     def names(self):
         """Their names in a legend: the settings that differ, if these are few and tell all apart; otherwise their labels."""
-        differences = self.differences()
-        names = [", ".join(f"{key}={value}" for key, value in one.items()) for one in differences]
-        few = all(0 < len(one) <= MOST_IN_NAME for one in differences)
+        changes = differences(known_of(self))
+        names = [", ".join(f"{key}={value}" for key, value in one.items()) for one in changes]
+        few = all(0 < len(one) <= MOST_IN_NAME for one in changes)
         return names if few and len(set(names)) == len(names) else self.labels()
 
-    def differences(self):
-        """Returns for each run the settings that are not the same in all: [{"optimizer.lr": 0.1}, ...]."""
-        settings = [settings_of(run) for run in self]
-        readable = [one for one in settings if one]
-        known = dict.fromkeys(key for one in readable for key in one)
-        differ = [key for key in known if len({str(one.get(key)) for one in readable}) > 1]
-        return [{key: one[key] for key in differ if key in one} for one in settings]
-
     def __repr__(self):
-        lines = [f"{name}: {run.status}" for name, run in zip(self.labels(), self)]
+        lines = [f"{name}: {known['status']}" for name, known in zip(self.labels(), known_of(self))]
         return printable("\n".join([f"<ddprun.Runs: {len(self)} in {self.folder}>", *lines]))
 
     def _repr_html_(self):
-        from ddprun.notebook import runs_html
-
-        return runs_html(self)
+        return frame_html(self)
 
 
-def summary_row(run):
-    try:
-        summary = run.summary
-    except UserError:  # its status says that it cannot be read
-        summary = {}
-    best = {name: number(value) for name, value in (summary.get("best") or {}).items()}
-    return {"status": run.status, "steps": summary.get("steps"), "seconds": summary.get("total_seconds")} | best
+def summary_row(known):
+    best = {name: number(value) for name, value in known.get("best", {}).items()}
+    return {"status": known["status"], "steps": known.get("steps"), "seconds": known.get("seconds")} | best
 
 
-def settings_of(run):
-    """Returns its experiment by full keys, without those that say where it is written; empty if it cannot be read."""
-    try:
-        config = run.config
-    except UserError:
-        return {}
-    return {key: value for key, value in flat(config).items() if not key.startswith(("run.", "loggers."))}
+def differences(known):
+    """Returns for each run the settings that are not the same in all: [{"optimizer.lr": 0.1}, ...]."""
+    settings = [settings_of(one) for one in known]
+    readable = [one for one in settings if one]
+    keys = dict.fromkeys(key for one in readable for key in one)
+    differ = [key for key in keys if len({str(one.get(key)) for one in readable}) > 1]
+    return [{key: one[key] for key in differ if key in one} for one in settings]
 
 
-def run_folders(folder, depth):
-    """Does not follow links such as `latest`, nor look for runs within another."""
-    if os.path.lexists(folder / "config.yaml") and (folder / "logs").is_dir():
-        return [folder]
-    if depth == 0:
-        return []
-    with os.scandir(folder) as entries:
-        inside = [pathlib.Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return [run for path in inside if may_enter(path) for run in run_folders(path, depth - 1)]
+def settings_of(known):
+    """Returns a run's experiment by full keys, without those that say where it is written; empty if it cannot be read."""
+    config = known.get("config")
+    settings = flat(config) if isinstance(config, dict) else {}
+    return {key: value for key, value in settings.items() if not key.startswith(("run.", "loggers."))}
 
 
-def may_enter(folder):
-    if not (allowed := os.access(folder, os.R_OK | os.X_OK)):
-        warnings.warn(printable(f"{folder} is left out: it cannot be read: Permission denied"), stacklevel=4)
-    return allowed
-
-
-def label(run, root):
-    return str(run.path.relative_to(root)) if run.path != root else run.path.name
-
-
-def started(run):
-    try:
-        time = run.started
-    except UserError:  # its status says that it cannot be read
-        return 0
-    return time.timestamp() if time else 0
+def flat(config, prefix=""):
+    """Returns {"optimizer.lr": 0.1, "loggers.0.plugin": "console"}."""
+    pairs = config.items() if isinstance(config, dict) else enumerate(config)
+    values = {}
+    for key, value in pairs:
+        nested = isinstance(value, (dict, list)) and value
+        values |= flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return values

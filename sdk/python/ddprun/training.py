@@ -15,7 +15,7 @@ import tempfile
 from ddprun.errors import Failed, Interrupted, UserError
 from ddprun.overrides import override_words
 from ddprun.program import command
-from ddprun.run_folder import Run, run
+from ddprun.run_folder import Run
 
 LAST_LINES = 20  # lines of its output in Failed
 PR_SET_PDEATHSIG = 1
@@ -31,10 +31,10 @@ def train(experiment, *words, overrides=None, **settings):
     """
     values = {name.replace("__", "."): value for name, value in settings.items()} | dict(overrides or {})
     with tempfile.TemporaryDirectory(prefix="ddprun-") as folder:
-        told = pathlib.Path(folder) / "run"
-        child = Child([*command(), str(experiment), *map(str, words), *override_words(values)], told)
+        file = pathlib.Path(folder) / "run"
+        child = Child([*command(), str(experiment), *map(str, words), *override_words(values)], file)
         code = child.show()
-        found = told_run(told)
+        found = named_run(file)
     if child.was_interrupted:
         raise Interrupted(code, found)
     if code != 0:
@@ -44,15 +44,12 @@ def train(experiment, *words, overrides=None, **settings):
     return found
 
 
-def told_run(file):
+def named_run(file):
     """Returns the run whose folder the program has written there; None if it has not begun, or left nothing."""
     if not file.is_file():
         return None
     folder = pathlib.Path(os.fsdecode(file.read_bytes()).rstrip("\n"))
-    if not (folder / "config.yaml").is_file():
-        return None
-    found = Run(folder)
-    return found if found.kept_elsewhere() else run(folder)
+    return Run(folder) if (folder / "config.yaml").is_file() else None
 
 
 def meeting_place():
@@ -71,7 +68,7 @@ def meeting_place():
 class Child:
     """The running program. It is not in our process group, so each Ctrl-C sends it one SIGINT, from here."""
 
-    def __init__(self, words, told):
+    def __init__(self, words, run_file):
         libc = ctypes.CDLL(None)
 
         def ends_with_us():  # if a notebook's kernel restarts
@@ -80,7 +77,7 @@ class Child:
         self.lines = collections.deque(maxlen=LAST_LINES)
         self.rest = ""  # an unfinished line, which is not shown yet: a notebook would tear it
         self.was_interrupted = False
-        asks = {"DDPRUN_RUN_FILE": str(told), "DDPRUN_EARLIER_RUNS": str(next(earlier_runs)), **meeting_place()}
+        asks = {"DDPRUN_RUN_FILE": str(run_file), "DDPRUN_EARLIER_RUNS": str(next(earlier_runs)), **meeting_place()}
         sys.stdout.flush()
         try:
             self.process = subprocess.Popen(

@@ -7,7 +7,6 @@ import json
 import math
 
 from ddprun.errors import UserError
-from ddprun.files_below import open_below
 
 # By their names in the file: (bytes each, torch's name, numpy's). numpy has no bfloat16.
 TYPES = {
@@ -28,12 +27,8 @@ MOST_HEADER = 100_000_000  # bytes, the format's limit
 def read_weights(file):
     """Returns {name: tensor}: torch's if torch is installed, otherwise numpy's."""
     make = tensor_maker(file)
-    stream = open_below(file.parent, file.name)
-    if stream is None:
-        raise FileNotFoundError(file)
     try:
-        with stream:
-            data = bytearray(stream.read())  # writable, so that the tensors are
+        data = bytearray(file.read_bytes())  # writable, so that the tensors are
     except MemoryError:
         raise UserError(f"{file}: its {file.stat().st_size:,} bytes do not fit into the memory") from None
     return {name: make(data, *entry) for name, entry in read_header(file, data).items()}

@@ -3,6 +3,8 @@
 """Sends runs to an experiment tracker while they train, until they end. See `ddprun docs logging`."""
 
 import argparse
+import os
+import pathlib
 import sys
 import threading
 
@@ -104,6 +106,8 @@ def main():
         return check(options)
     if options.beside:
         speak_to_ddprun()
+        # It has started <prefix>/share/ddprun/tools/follow, which in a build is a link to the clone's.
+        os.environ.setdefault("DDPRUN_PROGRAM", str(pathlib.Path(sys.argv[0]).absolute().parents[3] / "bin/ddprun"))
     try:
         require_options(options)
         return send(options)

@@ -2,9 +2,11 @@
 import collections
 import contextlib
 import math
+import socket
 import time
 
 from ddprun.errors import UserError
+from ddprun.lock import is_held, owner
 from follow.items import Items, lines_of
 from follow.journal import Followed, Journal
 from follow.messages import first_line, input_ends, say
@@ -34,10 +36,12 @@ class Follower:
 
     def is_over(self):
         """Returns whether nothing more will come. Asked before the last lines are read."""
-        held = self.run.is_held()
+        lock = self.run.path / ".lock"
+        held = is_held(lock)
         if held or self.run.summary:
             return not held
-        was_killed = held is False and self.run.was_started_here()
+        found = owner(lock)
+        was_killed = held is False and found is not None and found[1] == socket.gethostname()
         return was_killed or time.monotonic() - self.last_news > QUIET_SECONDS
 
     def wait(self, stopped):

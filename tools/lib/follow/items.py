@@ -6,9 +6,10 @@ import datetime
 import math
 import pathlib
 
-from ddprun.files_below import regular_below
-from ddprun.rows import ABOUT, read_lines, standing_rows
+from ddprun.rows import ABOUT
+from ddprun.run_folder import file_in
 from follow.journal import FILES
+from tooling.rows import read_lines, standing_rows
 
 KINDS = {"metrics.jsonl": ("split",), "tables.jsonl": ("kind", "split")}  # of the rows of a step one of each kind counts
 EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
@@ -135,7 +136,7 @@ class Items:
         """Returns None if the sample is not an image, or its file is gone, a link, or outside the run's folder: none of
         those may be uploaded.
         """
-        return regular_below(self.path, name) if name else None
+        return file_in(self.path, name) if isinstance(name, str) else None
 
 
 def place(line):

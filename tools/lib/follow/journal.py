@@ -6,8 +6,8 @@ import os
 import secrets
 
 from ddprun.errors import UserError
-from ddprun.rows import read_lines
 from tooling.durable import make_folder, sync, sync_folder
+from tooling.rows import read_lines
 
 FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 

@@ -15,7 +15,7 @@ from tooling import place
 
 class Program:
     def __init__(self, named=None):
-        self.path = find(named)
+        self.path = os.environ["DDPRUN_PROGRAM"] = find(named)  # ddprun.Run asks it too
         self.server = ForkServer(self.path)
 
     def run(self, *words):

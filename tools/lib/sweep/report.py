@@ -9,7 +9,7 @@ import textwrap
 import yaml
 from optuna.trial import TrialState as State
 
-from ddprun.config import read_config
+from ddprun import Run
 from ddprun.terminal import printable
 from sweep.space import override_words, value_text
 from sweep.study import REASON, run_path, standing, trial_name, tried_again, was_interrupted
@@ -105,7 +105,7 @@ def write_best(study, trial):
     if not config.is_file():
         return None
     file = study.folder / "best.yaml"
-    experiment = read_config(config)
+    experiment = Run(run_path(trial)).config
     experiment.pop("run", None)  # its folder is its own
     result = f"{trial_name(trial)}, {study.sweep.metric.name} {trial.value:.6g}"
     about = [f"The best of the sweep {study.name}: {result}.", *(f"  {word}" for word in override_words(trial.params))]

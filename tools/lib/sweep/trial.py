@@ -14,10 +14,11 @@ from optuna.trial import TrialState as State
 
 from ddprun import Run
 from ddprun.lock import is_held, owner
-from ddprun.rows import metric_names, number, read_lines, standing_rows
+from ddprun.rows import metric_names, number
 from sweep.space import override_words
 from sweep.study import PRUNING, REASON, run_path
 from tooling.durable import sync, sync_folder
+from tooling.rows import read_lines, standing_rows
 
 ENDED_WELL = ("completed", "stopped_early")
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet

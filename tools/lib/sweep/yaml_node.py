@@ -7,8 +7,8 @@ import pathlib
 
 import yaml
 
-from ddprun.config import typed_value
 from ddprun.errors import UserError
+from ddprun.overrides import typed_value
 
 KINDS = {str: "a text", int: "a whole number", bool: "true or false"}
 

@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 from ddprun.errors import UserError
-from ddprun.files_below import regular_below
+from ddprun.run_folder import file_in
 
 OPTIONS = ("project", "name", "tags", "entity", "group", "offline", "uri")
 ENDED_WELL = ("completed", "stopped_early")
@@ -122,7 +122,7 @@ class Base:
 
     def files(self):
         """Returns the run's files that are kept with it: its experiment, summary, report and, if asked for, best weights."""
-        files = [regular_below(self.run.path, name) for name in ("config.yaml", "summary.json", "report.html")]
+        files = [file_in(self.run.path, name) for name in ("config.yaml", "summary.json", "report.html")]
         if self.options.model and (self.run.path / "checkpoints/best").is_symlink():
-            files.append(regular_below(self.run.checkpoint("best"), "model.safetensors"))
+            files.append(file_in(self.run.checkpoint("best"), "model.safetensors"))
         return [file for file in files if file]

@@ -15,10 +15,8 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 import mlflow  # noqa: E402
 from mlflow.entities import Metric, Param, RunTag  # noqa: E402
 
-from ddprun.config import flat, read_config  # noqa: E402
-from ddprun.files_below import regular_below  # noqa: E402
-from ddprun.rows import read_lines  # noqa: E402
-from ddprun.run_folder import read_object  # noqa: E402
+from ddprun.run_folder import file_in  # noqa: E402
+from ddprun.run_list import flat  # noqa: E402
 from follow.messages import first_line, say  # noqa: E402
 from follow.trackers import ENDED_WELL, KINDS, Base  # noqa: E402
 
@@ -69,22 +67,23 @@ class Tracker(Base):
     def log_settings(self):
         """A parameter is written once; what a resumed attempt has changed, which is recorded once it trains, becomes a tag."""
         known = self.client.get_run(self.id).data.params
-        config = {key: value for key, value in read_config(self.run.path / "config.yaml").items() if key not in NO_PARAMETERS}
+        config = {key: value for key, value in self.run.config.items() if key not in NO_PARAMETERS}
         values = {legal(key): str(value)[:LONGEST] for key, value in flat(config).items()}
         self.log("params", [Param(key, value) for key, value in values.items() if key not in known])
         changed = {key: value for key, value in values.items() if known.get(key, value) != value}
         self.log("tags", [tag(f"ddprun.attempt_{self.run.attempt}.{key}"[:LONGEST_NAME], value) for key, value in changed.items()])
 
     def tags(self):
-        environment, start = (read_object(self.run.path / name) for name in ("environment.json", "run.json"))
+        recorded = self.run.known()
+        environment, start = recorded["environment"] or {}, recorded["start"] or {}
         git = environment.get("git")
         words = environment.get("arguments")
         files = [word for word in (words if isinstance(words, list) else ()) if str(word).endswith((".yaml", ".yml"))]
         values = {
             "mlflow.user": user(), "mlflow.source.type": "LOCAL",
-            "mlflow.source.name": files[0] if files else self.run.config.get("name"),
+            "mlflow.source.name": files[0] if files else recorded["name"],
             "mlflow.source.git.commit": git.get("sha") if isinstance(git, dict) else None,
-            "ddprun.run_dir": self.run.path, "ddprun.host": environment.get("host"), "ddprun.attempt": self.run.attempt,
+            "ddprun.run_dir": self.run.path, "ddprun.host": environment.get("host"), "ddprun.attempt": recorded["attempt"],
         } | {f"ddprun.{key}": start.get(key) for key in OF_START}  # fmt: skip
         return [tag(key, value) for key, value in values.items() if value not in (None, "")]
 
@@ -211,17 +210,17 @@ class Tracker(Base):
 
     def more_files(self):
         logs = sorted(f"logs/{file.name}" for file in (self.run.path / "logs").glob("*.log"))
-        return [file for name in (*ARTIFACTS, *logs) if (file := regular_below(self.run.path, name))]
+        return [file for name in (*ARTIFACTS, *logs) if (file := file_in(self.run.path, name))]
 
     def end_milliseconds(self, status):
         """When the run ended by its own clock, however late that is sent: of one that was killed, when it was last heard of.
         None if unknown.
         """
-        lines = [line for name in ("metrics.jsonl", "events.jsonl") for line in read_lines(self.run.path / name)[0]]
-        lines = [line for line in lines if isinstance(line.get("time"), (int, float))]
-        if status != "killed" and (ends := [line for line in lines if line.get("kind") == "end"]):
-            lines = ends  # a resumption that was refused later has changed nothing
-        return int(max(line["time"] for line in lines) * 1000) if lines else None
+        recorded = self.run.known("metrics")
+        ends = [event for event in recorded["events"] if event["kind"] == "end" and status != "killed"]
+        lines = ends or [*recorded["events"], *recorded["metrics"]]  # a resumption that was refused later has changed nothing
+        times = [line["time"] for line in lines if isinstance(line.get("time"), (int, float))]
+        return int(max(times) * 1000) if times else None
 
 
 def legal(name):

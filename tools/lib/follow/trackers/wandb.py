@@ -6,8 +6,7 @@ import pathlib
 
 import wandb
 
-from ddprun.config import flat
-from ddprun.files_below import open_below
+from ddprun.run_list import flat
 from follow.messages import say
 from follow.trackers import ENDED_WELL, KINDS, Base
 
@@ -110,8 +109,7 @@ def has_pillow():
 
 def records(file):
     """Returns the bytes of each complete record of run-ID.wandb; a torn end is skipped."""
-    with open_below(file.parent, file.name) as stream:
-        data = stream.read()
+    data = file.read_bytes()
     at, record = HEADER, b""
     while at + HEADER <= len(data):
         left = BLOCK - at % BLOCK

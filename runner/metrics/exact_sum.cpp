@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/exact_sum.h"
 
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -99,6 +103,31 @@ double ExactSum::value() const {
   }
   const auto magnitude = nearest(std::span(sum.words_).first(kChunks));
   return negative ? -magnitude : magnitude;
+}
+
+at::Tensor words_of(std::vector<ExactSum> sums) {
+  auto words = at::empty({std::ssize(sums), static_cast<int64_t>(ExactSum::kWords)}, at::kLong);
+  auto* row = words.data_ptr<int64_t>();
+  for (auto& sum : sums) row = std::ranges::copy(sum.words(), row).out;
+  return words;
+}
+
+std::vector<ExactSum> sums_of(const at::Tensor& words) {
+  const auto dense = words.contiguous();
+  const auto* row = dense.const_data_ptr<int64_t>();
+  std::vector<ExactSum> sums;
+  for (int64_t i = 0; i < words.size(0); ++i, row += ExactSum::kWords)
+    sums.emplace_back(std::span<const int64_t, ExactSum::kWords>(row, ExactSum::kWords));
+  return sums;
+}
+
+std::string agreed(const std::string& mine, const std::string& problem, Communicator& communicator) {
+  std::string first;
+  for (const auto& theirs : communicator.gather_texts(mine)) {
+    if (first.empty()) first = theirs;
+    if (!theirs.empty() && theirs != first) throw UserError(problem + first + " and " + theirs);
+  }
+  return first;
 }
 
 }  // namespace ddprun

@@ -4,10 +4,16 @@
 // and large superaccumulators", 2015, arXiv:1505.05571).
 #pragma once
 
+#include "comm/communicator.h"
+
+#include <ATen/core/Tensor.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -37,5 +43,16 @@ class ExactSum {
   Words words_{};  // chunks that overlap until they are carried, then how often each number that is none was added
   int64_t uncarried_ = 0;  // additions since then
 };
+
+// Returns sums as one tensor, [sums, ExactSum::kWords] int64: those of ranks are added by adding their tensors.
+at::Tensor words_of(std::vector<ExactSum> sums);
+
+// Returns the sums of such a tensor.
+std::vector<ExactSum> sums_of(const at::Tensor& words);
+
+// Returns what the ranks add up, as all that have anything describe it; empty if none has. `mine` is empty on a rank
+// that has nothing, and need not know what there is. Throws UserError, `problem` and both descriptions, where two
+// differ. Collective.
+std::string agreed(const std::string& mine, const std::string& problem, Communicator& communicator);
 
 }  // namespace ddprun

@@ -63,10 +63,10 @@ size_t bytes_of(const HistogramTable& table) {
   return bytes;
 }
 
-size_t bytes_of(const RankTable& table) {
-  size_t bytes = bytes_of(table.columns);
-  for (const auto& row : table.rows) bytes += bytes_of(row);
-  return bytes;
+// What comes once, or seldom, and is short, holds nothing that counts.
+template <class Row>
+size_t bytes_of(const Row& /*row*/) {
+  return 0;
 }
 
 }  // namespace
@@ -403,19 +403,23 @@ LoggerHub::LoggerHub(std::vector<Entry> loggers, std::chrono::milliseconds patie
 
 LoggerHub::~LoggerHub() = default;
 
+template <class Row>
+void LoggerHub::post(const char* hook, Row row, void (Logger::*call)(const Row&)) {
+  const auto shared = std::make_shared<const Row>(std::move(row));
+  const auto bytes = bytes_of(*shared);
+  for (auto& channel : channels_) channel->post({hook, [=](Logger& logger) { (logger.*call)(*shared); }, bytes});
+}
+
 void LoggerHub::start(const RunStart& run) {
   std::shared_ptr<const HeldFolder> run_dir;
   if (std::filesystem::is_directory(run.run_dir)) run_dir = std::make_shared<HeldFolder>(run.run_dir);
   for (auto& channel : channels_) channel->hold(run_dir);
-  for (auto& channel : channels_) channel->post({"start", [run](Logger& logger) { logger.start(run); }});
+  post("start", run, &Logger::start);
 }
 
 void LoggerHub::metrics(MetricRow row) {
   tell_news(row.epoch, row.step);
-  const auto shared = std::make_shared<const MetricRow>(std::move(row));
-  const auto bytes = bytes_of(*shared);
-  for (auto& channel : channels_)
-    channel->post({"metrics", [shared](Logger& logger) { logger.metrics(*shared); }, bytes});
+  post("metrics", std::move(row), &Logger::metrics);
 }
 
 void LoggerHub::progress(const RunProgress& progress) {
@@ -424,37 +428,13 @@ void LoggerHub::progress(const RunProgress& progress) {
   }
 }
 
-void LoggerHub::confusion(const ConfusionTable& table) {
-  const auto shared = std::make_shared<const ConfusionTable>(table);
-  const auto bytes = bytes_of(table);
-  for (auto& channel : channels_)
-    channel->post({"confusion", [shared](Logger& logger) { logger.confusion(*shared); }, bytes});
-}
+void LoggerHub::confusion(const ConfusionTable& table) { post("confusion", table, &Logger::confusion); }
 
-// Shares one copy of the images, which are large, between all loggers.
-void LoggerHub::predictions(const PredictionTable& table) {
-  const auto shared = std::make_shared<const PredictionTable>(table);
-  const auto bytes = bytes_of(table);
-  for (auto& channel : channels_)
-    channel->post({"predictions", [shared](Logger& logger) { logger.predictions(*shared); }, bytes});
-}
+void LoggerHub::predictions(const PredictionTable& table) { post("predictions", table, &Logger::predictions); }
 
-void LoggerHub::histograms(const HistogramTable& table) {
-  const auto shared = std::make_shared<const HistogramTable>(table);
-  const auto bytes = bytes_of(table);
-  for (auto& channel : channels_)
-    channel->post({"histograms", [shared](Logger& logger) { logger.histograms(*shared); }, bytes});
-}
+void LoggerHub::histograms(const HistogramTable& table) { post("histograms", table, &Logger::histograms); }
 
-void LoggerHub::ranks(const RankTable& table) {
-  const auto shared = std::make_shared<const RankTable>(table);
-  const auto bytes = bytes_of(table);
-  for (auto& channel : channels_) channel->post({"ranks", [shared](Logger& logger) { logger.ranks(*shared); }, bytes});
-}
-
-void LoggerHub::event(const RunEvent& event) {
-  for (auto& channel : channels_) channel->post({"event", [event](Logger& logger) { logger.event(event); }});
-}
+void LoggerHub::event(const RunEvent& event) { post("event", event, &Logger::event); }
 
 std::vector<LoggerTrouble> together(std::vector<LoggerTrouble> earlier, const std::vector<LoggerTrouble>& later) {
   for (const auto& trouble : later) {
@@ -490,7 +470,7 @@ void LoggerHub::flush_all() {
 
 void LoggerHub::finish(const RunEnd& end) {
   tell_news(std::max<int64_t>(1, std::llround(std::ceil(end.epochs))), end.steps);
-  for (auto& channel : channels_) channel->post({"finish", [end](Logger& logger) { logger.finish(end); }});
+  post("finish", end, &Logger::finish);
   flush_all();
   for (auto& channel : channels_) channel->close();
 }

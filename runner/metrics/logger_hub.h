@@ -54,7 +54,6 @@ class LoggerHub {
   void confusion(const ConfusionTable& table);
   void predictions(const PredictionTable& table);
   void histograms(const HistogramTable& table);
-  void ranks(const RankTable& table);
   void event(const RunEvent& event);
 
   // Asks the loggers to write out everything before it, and files to the disk. The function that it returns waits for
@@ -75,6 +74,10 @@ class LoggerHub {
 
  private:
   void tell_news(int64_t epoch, int64_t step);
+
+  // Shares one copy of the row, or of a table's images, which are large, between all loggers.
+  template <class Row>
+  void post(const char* hook, Row row, void (Logger::*call)(const Row&));
 
   class Channel;
   class News;

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -74,6 +73,12 @@ MetricCounts sum_of_neighbours(const MetricCounts& sorted) {
 
 constexpr int64_t kWorthACopy = 1 << 16;  // numbers
 
+at::Tensor rounded(const std::vector<ExactSum>& sums, at::IntArrayRef shape) {
+  std::vector<double> numbers;
+  for (const auto& sum : sums) numbers.push_back(sum.value());
+  return at::tensor(numbers, at::kDouble).reshape(shape);
+}
+
 }  // namespace
 
 void RealCounts::add(const at::Tensor& counts) {
@@ -95,21 +100,10 @@ void RealCounts::add_waiting(std::vector<ExactSum>& sums) const {
   }
 }
 
-at::Tensor RealCounts::words() const {
+std::vector<ExactSum> RealCounts::sums() const {
   auto sums = sums_;
   add_waiting(sums);
-  auto words = at::empty({static_cast<int64_t>(sums.size()), static_cast<int64_t>(ExactSum::kWords)}, at::kLong);
-  auto* row = words.data_ptr<int64_t>();
-  for (auto& sum : sums) row = std::ranges::copy(sum.words(), row).out;
-  return words;
-}
-
-at::Tensor RealCounts::rounded(const at::Tensor& words, at::IntArrayRef shape) {
-  auto numbers = at::empty({words.size(0)}, at::kDouble);
-  const auto* row = words.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < words.size(0); ++i, row += ExactSum::kWords)
-    numbers.data_ptr<double>()[i] = ExactSum(std::span<const int64_t, ExactSum::kWords>(row, ExactSum::kWords)).value();
-  return numbers.reshape(shape);
+  return sums;
 }
 
 void KeyedCounts::add(MetricCounts part) {
@@ -180,24 +174,13 @@ std::vector<MetricCounts> CountSums::sums() const {
   std::vector<MetricCounts> sums;
   for (const auto& [description, kind, sum, real, keyed] : entries_) {
     sums.push_back(kind == Kind::kKeyed ? keyed.merged() : sum);
-    if (kind == Kind::kReal)
-      sums.back().counts = RealCounts::rounded(real.words(), sum.counts.sizes()).to(sum.counts.device());
+    if (kind == Kind::kReal) sums.back().counts = rounded(real.sums(), sum.counts.sizes()).to(sum.counts.device());
     sums.back().name = sum.name;
   }
   return sums;
 }
 
 namespace {
-
-// Returns what is counted, as all ranks with a batch describe it; empty if none has one.
-std::string agreed(const std::string& mine, Communicator& communicator) {
-  std::string first;
-  for (const auto& theirs : communicator.gather_texts(mine)) {
-    if (first.empty()) first = theirs;
-    if (!theirs.empty() && theirs != first) throw UserError(kMixed + first + " and " + theirs);
-  }
-  return first;
-}
 
 // Adds up keys of one rank after the other, so that memory holds those of two at most.
 MetricCounts keyed_total(const MetricCounts& mine, int64_t most_keys, Communicator& communicator) {
@@ -224,7 +207,7 @@ std::vector<MetricCounts> CountSums::totals(Communicator& communicator) const {
     if (one.keys.defined()) one.keys = one.keys.cpu();
   }
   if (!communicator.is_distributed()) return totals;
-  const auto what = agreed(began_ ? description() : "", communicator);
+  const auto what = agreed(began_ ? description() : "", kMixed, communicator);
   if (!began_ && !what.empty()) {
     for (const auto& described : Json::parse(what)) totals.push_back(zeros_as(described));
   }
@@ -233,10 +216,10 @@ std::vector<MetricCounts> CountSums::totals(Communicator& communicator) const {
     const auto kind = kind_of(one);
     if (kind == Kind::kKeyed) one = keyed_total(one, most_keys_, communicator);
     if (kind == Kind::kReal) {
-      auto words = began_ ? entries_[i].real.words()
-                          : at::zeros({one.counts.numel(), static_cast<int64_t>(ExactSum::kWords)}, at::kLong);
+      const auto none = std::vector<ExactSum>(static_cast<size_t>(one.counts.numel()));
+      auto words = words_of(began_ ? entries_[i].real.sums() : none);
       communicator.sum(words);
-      one.counts = RealCounts::rounded(words, one.counts.sizes());
+      one.counts = rounded(sums_of(words), one.counts.sizes());
     }
     if (kind == Kind::kInteger) {
       one.counts = one.counts.clone();

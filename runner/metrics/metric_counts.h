@@ -35,11 +35,7 @@ class RealCounts {
  public:
   void add(const at::Tensor& counts);
 
-  // Returns the sums as integers, [counts, ExactSum::kWords] int64: those of several are added by adding them.
-  at::Tensor words() const;
-
-  // Returns the numbers of such sums, float64 of this shape, on the CPU.
-  static at::Tensor rounded(const at::Tensor& words, at::IntArrayRef shape);
+  std::vector<ExactSum> sums() const;
 
  private:
   void add_waiting(std::vector<ExactSum>& sums) const;

@@ -13,20 +13,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <string_view>
 #include <utility>
 
 namespace ddprun {
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    lines.push_back(text.substr(begin, end - begin));
-  }
-  return lines;
-}
 
 // Reads a scalar; a float64 on the CPU without the microsecond of the dispatcher.
 double value_of(const at::Tensor& number) {
@@ -34,26 +25,17 @@ double value_of(const at::Tensor& number) {
   return at_hand ? *number.const_data_ptr<double>() : number.item<double>();
 }
 
-// Returns the names that all ranks have; a rank without a batch has none of its own.
-std::vector<std::string> agreed_names(const std::string& mine, Communicator& communicator) {
-  std::string names;
-  for (const auto& theirs : communicator.gather_texts(mine)) {
-    if (names.empty()) names = theirs;
-    if (!theirs.empty() && theirs != names) {
-      throw UserError(
-          "model: the ranks report different metrics from step(): it must return the same names in the same "
-          "order for every batch");
-    }
-  }
-  return lines_of(names);
-}
+using Json = nlohmann::json;
 
-// Marks a name that is exponentiated, when names are agreed on: metrics' names have no control characters.
-const std::string kExponential = "\t";
+constexpr auto kOtherMetrics =
+    "model: the ranks report different metrics from step(): it must return the same names in the same order for every "
+    "batch; found ";
 
-ExactTotal without_numbers(const std::string& agreed) {
-  const bool exponential = agreed.starts_with(kExponential);
-  return {.name = exponential ? agreed.substr(kExponential.size()) : agreed, .exponential = exponential};
+// Returns [["loss",false],["perplexity",true]]; empty if there are none.
+std::string description_of(const std::vector<ExactTotal>& totals) {
+  auto described = Json::array();
+  for (const auto& total : totals) described.push_back({total.name, total.exponential});
+  return totals.empty() ? "" : described.dump();
 }
 
 }  // namespace
@@ -219,25 +201,25 @@ std::vector<ExactTotal> MetricSums::exact_totals(Communicator& communicator) con
   std::vector<ExactTotal> totals;
   for (const auto& entry : copy.entries_) totals.push_back(entry.total);
   if (!communicator.is_distributed()) return totals;  // nothing to agree on or to add up, so a row per step is cheap
-  std::string names;
-  for (const auto& total : totals) names += (total.exponential ? kExponential + total.name : total.name) + "\n";
-  std::vector<ExactTotal> all;
-  for (const auto& name : agreed_names(names, communicator)) all.push_back(without_numbers(name));
-
-  constexpr auto kWords = static_cast<int64_t>(ExactSum::kWords);
-  auto words = at::zeros({static_cast<int64_t>(all.size()), kWords + 1}, at::kLong);  // the last is the count
-  for (size_t i = 0; i < totals.size(); ++i) {
-    auto* row = words.data_ptr<int64_t>() + static_cast<int64_t>(i) * (kWords + 1);
-    std::ranges::copy(totals[i].sum.words(), row);
-    row[kWords] = totals[i].count;
+  const auto what = agreed(description_of(totals), kOtherMetrics, communicator);
+  const bool has_none = totals.empty() && !what.empty();  // of its own: it adds zeros
+  for (const auto& one : has_none ? Json::parse(what) : Json::array())
+    totals.push_back({.name = one.at(0), .exponential = one.at(1)});
+  std::vector<ExactSum> sums;
+  std::vector<int64_t> counts;
+  for (const auto& total : totals) {
+    sums.push_back(total.sum);
+    counts.push_back(total.count);
   }
+  auto words = at::cat({words_of(sums), at::tensor(counts, at::kLong).unsqueeze(1)}, 1);
   communicator.sum(words);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const auto* row = words.const_data_ptr<int64_t>() + static_cast<int64_t>(i) * (kWords + 1);
-    all[i].sum = ExactSum(std::span<const int64_t, ExactSum::kWords>(row, ExactSum::kWords));
-    all[i].count = row[kWords];
+  sums = sums_of(words.slice(1, 0, -1));
+  const auto numbers = words.accessor<int64_t, 2>();
+  for (size_t i = 0; i < totals.size(); ++i) {
+    totals[i].sum = sums[i];
+    totals[i].count = numbers[static_cast<int64_t>(i)][ExactSum::kWords];
   }
-  return all;
+  return totals;
 }
 
 at::Tensor MetricSums::numbers() const {

@@ -40,9 +40,11 @@ double rss_bytes() {
   return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
-std::vector<double> column(const RankTable& table, size_t index) {
+// Returns one column, a value of each rank, of [ranks, columns].
+std::vector<double> column(const at::Tensor& all, size_t index) {
+  const auto numbers = all.accessor<double, 2>();
   std::vector<double> values;
-  for (const auto& row : table.rows) values.push_back(row[index]);
+  for (int64_t rank = 0; rank < all.size(0); ++rank) values.push_back(numbers[rank][static_cast<int64_t>(index)]);
   return values;
 }
 
@@ -52,11 +54,29 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
+NamedValues row_of(const at::Tensor& all) {
+  NamedValues values;
+  for (size_t i = 0; i < kColumns.size(); ++i) {
+    const auto of_ranks = column(all, i);
+    if (std::ranges::any_of(of_ranks, [](double value) { return std::isnan(value); })) continue;
+    const bool memory = kColumns[i].ends_with("_bytes");
+    values.emplace_back(kColumns[i], memory ? *std::ranges::max_element(of_ranks) : mean(of_ranks));
+  }
+  auto own = column(all, 0);
+  const auto wait = column(all, kFirstPhase + static_cast<size_t>(StepPhase::kWait));
+  const auto other = column(all, kFirstPhase + static_cast<size_t>(StepPhase::kOther));
+  for (size_t rank = 0; rank < own.size(); ++rank) own[rank] = own[rank] - wait[rank] - other[rank];
+  const auto slowest = std::ranges::max_element(own);
+  values.emplace_back("slowest_rank", static_cast<double>(slowest - own.begin()));
+  values.emplace_back("slowest_rank_seconds", *slowest);
+  return values;
+}
+
 }  // namespace
 
 SystemMetrics::SystemMetrics(DeviceBackend* backend) : backend_(backend), cpu_(cpu_seconds()) {}
 
-RankTable SystemMetrics::gather(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator) {
+NamedValues SystemMetrics::row(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator) {
   const auto columns = static_cast<int64_t>(kColumns.size());
   auto all = at::zeros({communicator.world().size, columns}, at::kDouble);
   auto* mine = all.mutable_data_ptr<double>() + communicator.world().rank * columns;
@@ -72,30 +92,7 @@ RankTable SystemMetrics::gather(const PhaseSeconds& seconds, int64_t steps, Comm
   since_.restart();
   cpu_ = cpu;
   communicator.sum(all);
-  RankTable table{.time = wall_seconds(), .columns = kColumns};
-  for (int64_t rank = 0; rank < all.size(0); ++rank) {
-    const auto* row = all.const_data_ptr<double>() + rank * columns;
-    table.rows.emplace_back(row, row + columns);
-  }
-  return table;
-}
-
-NamedValues system_values(const RankTable& table) {
-  NamedValues values;
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    const auto all = column(table, i);
-    if (std::ranges::any_of(all, [](double value) { return std::isnan(value); })) continue;
-    const bool memory = table.columns[i].ends_with("_bytes");
-    values.emplace_back(table.columns[i], memory ? *std::ranges::max_element(all) : mean(all));
-  }
-  constexpr auto kWait = kFirstPhase + static_cast<size_t>(StepPhase::kWait);
-  constexpr auto kOther = kFirstPhase + static_cast<size_t>(StepPhase::kOther);
-  std::vector<double> own;
-  for (const auto& row : table.rows) own.push_back(row[0] - row[kWait] - row[kOther]);
-  const auto slowest = std::ranges::max_element(own);
-  values.emplace_back("slowest_rank", static_cast<double>(slowest - own.begin()));
-  values.emplace_back("slowest_rank_seconds", *slowest);
-  return values;
+  return row_of(all);
 }
 
 }  // namespace ddprun

@@ -7,8 +7,6 @@
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
 
-#include <ddprun/logger.h>
-
 #include <cstdint>
 
 namespace ddprun {
@@ -17,18 +15,15 @@ class SystemMetrics {
  public:
   explicit SystemMetrics(DeviceBackend* backend);  // null on the CPU
 
-  // Returns the rows of all ranks, on every rank, for the time since the last call, in which this rank made `steps`
-  // steps with these times. Collective.
-  RankTable gather(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator);
+  // Returns the row of the split "system" on every rank, for the time since the last call, in which this rank made
+  // `steps` steps with these times: means over the ranks, but the largest memory, and the slowest rank with its
+  // seconds, the time of a step in which it was not waiting. Collective.
+  NamedValues row(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator);
 
  private:
   DeviceBackend* backend_;
   Stopwatch since_;  // since the last call
   double cpu_;       // seconds, at the last call
 };
-
-// Returns the row of the split "system": means over the ranks, but the largest memory, and the slowest rank with its
-// seconds, the time of a step in which it was not waiting.
-NamedValues system_values(const RankTable& table);
 
 }  // namespace ddprun

@@ -284,7 +284,6 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["predictions"] = newest_tables(tables, "predictions", problems,
                                      [&](const nlohmann::json& table) { return shown_predictions(table, images); });
   run["histograms"] = shown_histograms(tables, problems);
-  run["ranks"] = shown_ranks(tables, problems);
   run["config"] = shown_config(run_dir, problems);
   run["overrides"] = read_overrides(run_dir);
   run["environment"] = shown_environment(run_dir, problems);

@@ -45,11 +45,6 @@ nlohmann::ordered_json shown_confusion(const nlohmann::json& table);
 // between them, evenly spread, as a page can hold. Omits edges that are evenly spaced. Empty if there are none.
 nlohmann::ordered_json shown_histograms(const TableIndex& tables, std::vector<std::string>& problems);
 
-// Returns what each rank measured, over the steps of the attempts that had as many ranks as the last: {"first": 1,
-// "last": 120, "columns": [...], "rows": [[...]], "count": 4}. Of memory it is the most, of all else the mean of a
-// step; null where that is not known. No rows if nothing was measured.
-nlohmann::ordered_json shown_ranks(const TableIndex& tables, std::vector<std::string>& problems);
-
 // Rounds to six digits, the most that a chart shows, which makes the text much shorter.
 inline double short_number(double value) {
   char text[32];

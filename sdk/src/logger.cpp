@@ -9,7 +9,6 @@ void Logger::progress(const RunProgress&) {}
 void Logger::confusion(const ConfusionTable&) {}
 void Logger::predictions(const PredictionTable&) {}
 void Logger::histograms(const HistogramTable&) {}
-void Logger::ranks(const RankTable&) {}
 void Logger::event(const RunEvent&) {}
 void Logger::flush() {}
 void Logger::finish(const RunEnd&) {}

@@ -87,7 +87,7 @@ class FailingCalls(RecordedTest):
             table = {(row["split"], row["step"]) for row in csv.DictReader(file) if row["split"] != "system"}
         lines = {name: list(objects((run / name).read_bytes())) for name in ("tables.jsonl", "events.jsonl")}
         return {"metrics.jsonl": results(run), "metrics.csv": table,
-                "tables.jsonl": {(row["kind"], row["split"], row["step"]) for _, row in lines["tables.jsonl"] if row["kind"] != "ranks"},
+                "tables.jsonl": {(row["kind"], row["split"], row["step"]) for _, row in lines["tables.jsonl"]},
                 "events.jsonl": {row["step"] for _, row in lines["events.jsonl"] if row["kind"] == "checkpoint"},
                 "tensorboard": {step for file in run.glob("tensorboard/*") for step in event_rows(file.read_bytes()).values()},
                 "config.yaml": "max_epochs: 2 " in (run / "config.yaml").read_text()}

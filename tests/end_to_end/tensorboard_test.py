@@ -12,6 +12,7 @@ from command import SMALL, CommandTest, all_rows, free_port, main
 
 try:
     from tensorboard.backend.event_processing import event_accumulator
+    from tensorboard.plugins.hparams import metadata
 except ImportError:
     main("TensorBoard is not installed (pip install tensorboard)")
 
@@ -28,10 +29,9 @@ def events(run):
 
 
 def scalars(run):
-    """{(tag, step): value} as the Python reader sees them, without each rank's own."""
+    """{(tag, step): value} as the Python reader sees them."""
     found = events(run)
-    return {(tag, event.step): event.value for tag in found.Tags()["scalars"] if not tag.startswith("ranks/")
-            for event in found.Scalars(tag)}
+    return {(tag, event.step): event.value for tag in found.Tags()["scalars"] for event in found.Scalars(tag)}
 
 
 def tables(run, kind):
@@ -67,11 +67,13 @@ class TensorBoardLogger(CommandTest):
                            ("val/confusion_table", "| truth \\ guess | 0 | 1 | 2 |"), ("test/confusion_table", "\n| 9 | "),
                            ("events", "checkpoint: "), ("end", "completed: ")):
             self.assertIn(words, found.Tensors(tag)[0].tensor_proto.string_val[0].decode())
+        begun = metadata.parse_session_start_info_plugin_data(found.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content)
+        shown = (begun.group_name, begun.hparams["optimizer.lr"].number_value, begun.hparams["objective.metrics"].string_value)
+        self.assertEqual(shown, ("run", 0.01, "[accuracy, confusion]"))
+        self.assertNotIn("launch.workers", begun.hparams, "where it ran is no parameter")
+        self.look_at_the_histograms(run, found)
 
-    def test_histograms_are_those_of_the_table(self):
-        self.ddprun(*WORDS, "run.dir=run")
-        run = self.folder / "run"
-        found = events(run)
+    def look_at_the_histograms(self, run, found):
         last = tables(run, "histograms")[-1]
         self.assertEqual(set(found.Tags()["histograms"]), {histogram["name"] for histogram in last["histograms"]})
         self.assertIn("gradients/hidden1.weight", found.Tags()["histograms"])
@@ -82,15 +84,6 @@ class TensorBoardLogger(CommandTest):
             self.assertEqual((shown.min, shown.max, shown.num), (histogram["min"], histogram["max"], histogram["count"]))
             self.assertEqual(list(shown.bucket), histogram["counts"])
             self.assertEqual(list(shown.bucket_limit), histogram["edges"][1:])
-
-    def test_each_rank_has_curves_of_its_own(self):
-        self.ddprun(*WORDS, "launch.workers=2", "run.dir=run")
-        run = self.folder / "run"
-        found = events(run)
-        last = tables(run, "ranks")[-1]
-        for rank, row in enumerate(last["rows"]):
-            shown = found.Scalars(f"ranks/forward_seconds/rank_{rank}")[-1]
-            self.assertAlmostEqual(shown.value, row[last["columns"].index("forward_seconds")], delta=1e-6)
 
     def test_a_run_that_was_cut_off_and_resumed_is_one_curve(self):
         first = self.start_held(14, *WORDS, "run.dir=run")
@@ -138,7 +131,7 @@ class TensorBoardLogger(CommandTest):
         weights = get("data/plugin/histograms/histograms", tag="weights/hidden1.weight", run="one/tensorboard")
         self.assertEqual(sum(count for _, _, count in weights[-1][2]), 28 * 28 * 128)
         layout = get("data/plugin/custom_scalars/layout")
-        self.assertEqual([category["title"] for category in layout["category"]], ["Results", "Speed", "Ranks"])
+        self.assertEqual([category["title"] for category in layout["category"]], ["Results", "Speed"])
         found = {(tag, step): value for tag in tags
                  for _, step, value in get("data/plugin/scalars/scalars", tag=tag, run="one/tensorboard")}
         self.assert_same_scalars(found, expected)

@@ -2,8 +2,6 @@
 // What TensorBoard's own readers make of the files is tests/end_to_end/tensorboard_test.py's to say.
 #include "support/temporary_folder.h"
 #include "tensorboard/event_file.h"
-#include "tensorboard/hparams.h"
-#include "tensorboard/message.h"
 #include "tensorboard/pictures.h"
 #include "tensorboard/tables.h"
 
@@ -14,28 +12,7 @@ namespace ddprun::tensorboard {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
-
-// The examples of protobuf.dev/programming-guides/encoding.
-TEST(TensorBoardMessage, IsProtobufsWireFormat) {
-  EXPECT_EQ(Message().integer(1, 150).str(), "\x08\x96\x01");
-  EXPECT_EQ(Message().bytes(2, "testing").str(), "\x12\x07testing");
-  EXPECT_EQ(Message().message(3, Message().integer(1, 150)).str(), "\x1a\x03\x08\x96\x01");
-  EXPECT_EQ(Message().integer(1, -2).str().size(), 11U);
-  EXPECT_EQ(Message().real32(2, 1.0F).str(), std::string("\x15\0\0\x80\x3f", 5));
-  EXPECT_EQ(Message().real(1, 1.0).str(), std::string("\x09\0\0\0\0\0\0\xf0\x3f", 9));
-}
-
-TEST(TensorBoardRecord, IsFramedByLengthAndTurnedChecksums) {
-  const auto record = framed("123456789");
-  ASSERT_EQ(record.size(), 8U + 4 + 9 + 4);
-  EXPECT_EQ(record.substr(0, 8), std::string("\x09\0\0\0\0\0\0\0", 8));
-  const uint32_t sum = 0xE3069283, turned = (sum >> 15 | sum << 17) + 0xA282EAD8U;  // the check value of CRC-32C
-  uint32_t found = 0;
-  std::memcpy(&found, record.data() + record.size() - 4, 4);
-  EXPECT_EQ(found, turned);
-}
 
 class EventFileTest : public FolderTest {};
 
@@ -53,24 +30,22 @@ PredictionTable three_classes() {
   return table;
 }
 
-TEST(TensorBoardTables, MistakesComeFirstAndNamesAreNoMarkup) {
-  const auto text = prediction_table(three_classes());
-  EXPECT_THAT(text, HasSubstr("|---|---|---|---|\n| 7 | a\\|b | **\\<i>** | 0.5 |\n| 4 | cat | cat | 0.9 |\n"));
+TEST(TensorBoardTables, AreMarkdown) {
+  PredictionTable values, long_one{.class_names = {"a"}};
+  values.rows = {{.id = 1, .scores = {0.25}, .true_values = {0.5, 1}}};
+  long_one.rows.resize(101, {.guess = 0, .truth = 0, .scores = {1}});
+  const ConfusionTable many{.class_names = std::vector<std::string>(41), .counts = std::vector<int64_t>(41 * 41)};
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {prediction_table(three_classes()),  // mistakes come first, and names are no markup
+       "|---|---|---|---|\n| 7 | a\\|b | **\\<i>** | 0.5 |\n| 4 | cat | cat | 0.9 |\n"},
+      {prediction_table(values), "| 1 | 0.5, 1 | 0.25 |\n"},
+      {prediction_table(long_one), "\n100 of 101\n"},
+      {confusion_table({.class_names = {"cat", "a|b"}, .counts = {3, 1, 0, 12}}),
+       "| truth \\ guess | cat | a\\|b |\n|---|---|---|\n| cat | 3 | **1** |\n| a\\|b | 0 | 12 |\n"},
+      {confusion_table(many), "41 classes are too many for a table"},
+      {verbatim("a:\n  b: 1\n\n"), "    a:\n      b: 1\n\n"}};
+  for (const auto& [text, expected] : cases) EXPECT_THAT(text, HasSubstr(expected));
 }
-
-TEST(TensorBoardTables, ValuesWhereThereAreNoClasses) {
-  PredictionTable table;
-  table.rows = {{.id = 1, .scores = {0.25}, .true_values = {0.5, 1}}};
-  EXPECT_THAT(prediction_table(table), HasSubstr("| 1 | 0.5, 1 | 0.25 |\n"));
-}
-
-TEST(TensorBoardTables, LongOnesSaySo) {
-  PredictionTable table{.class_names = {"a"}};
-  table.rows.resize(101, {.guess = 0, .truth = 0, .scores = {1}});
-  EXPECT_THAT(prediction_table(table), HasSubstr("\n100 of 101\n"));
-}
-
-TEST(TensorBoardTables, VerbatimTextKeepsItsLines) { EXPECT_EQ(verbatim("a:\n  b: 1\n\n"), "    a:\n      b: 1\n\n"); }
 
 bool same(const uint8_t* pixel, Colour colour) {
   return pixel[0] == colour.red && pixel[1] == colour.green && pixel[2] == colour.blue;
@@ -109,28 +84,11 @@ TEST(TensorBoardPictures, NoImagesNoGrid) {
   EXPECT_FALSE(prediction_grid(table));
 }
 
-TEST(TensorBoardTables, TheConfusionTableHasNamesCountsAndMistakesInBold) {
-  EXPECT_EQ(confusion_table({.class_names = {"cat", "a|b"}, .counts = {3, 1, 0, 12}}),
-            "| truth \\ guess | cat | a\\|b |\n|---|---|---|\n| cat | 3 | **1** |\n| a\\|b | 0 | 12 |\n");
-  EXPECT_THAT(confusion_table({.class_names = std::vector<std::string>(41), .counts = std::vector<int64_t>(41 * 41)}),
-              HasSubstr("41 classes are too many for a table"));
-}
-
 TEST(TensorBoardPictures, ConfusionIsDarkWhereAllAre) {
   const auto picture = confusion_picture({.class_names = {"a", "b"}, .counts = {3, 0, 0, 0}});
   EXPECT_EQ(picture.height, 480);
   EXPECT_EQ(pixels_of(picture, {0, 0, 255}), 240 * 240);  // a class without samples is all white
   EXPECT_EQ(pixels_of(picture, {255, 255, 255}), 3 * 240 * 240);
-}
-
-TEST(TensorBoardHparams, AreTheExperimentsValuesButForWhereItRan) {
-  RunStart run{.run_dir = "/runs/one",
-               .config_yaml = "seed: 3\noptimizer: {lr: 0.1, betas: [0.9, 1]}\nlaunch: {workers: 2}\n"};
-  const auto bytes = session_start(run, 1).str();
-  EXPECT_THAT(bytes, HasSubstr("optimizer.lr"));
-  EXPECT_THAT(bytes, HasSubstr("[0.9, 1]"));
-  EXPECT_THAT(bytes, Not(HasSubstr("workers")));
-  EXPECT_THAT(bytes, HasSubstr("one"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "metrics/metric_counts.h"
 #include "metrics/objective.h"
+#include "support/objective.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,19 +21,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Value with_metrics(const std::vector<std::string>& names) {
-  auto list = Value::list();
-  for (const auto& name : names) list.items().push_back(Value::scalar(name));
-  auto values = Value::map();
-  values.set("metrics", std::move(list));
-  return values;
-}
-
-std::unique_ptr<Objective> objective(const std::string& name, const std::vector<std::string>& metrics) {
-  Options options(with_metrics(metrics), "objective");
-  auto made = make_objective(name, options);
-  EXPECT_THAT(options.problems(), ElementsAre());
-  return made;
+std::unique_ptr<Objective> measuring(const std::string& name, const std::string& metrics) {
+  return testing::objective(name, "{metrics: [" + metrics + "]}");
 }
 
 using Measured = std::map<std::string, double>;
@@ -56,12 +46,12 @@ at::Tensor guessing(const at::Tensor& guess, int64_t classes) {
 const auto kTruth = [] { return torch::tensor({0, 0, 1, 2, 2, 2}, at::kLong); };
 const auto kGuess = [] { return torch::tensor({0, 1, 1, 2, 2, 0}, at::kLong); };
 
-const std::vector<std::string> kAll{"precision", "precision_micro", "recall", "recall_micro",     "f1",
-                                    "f1_micro",  "mean_iou",        "mcc",    "balanced_accuracy"};
+const std::string kAll =
+    "precision, precision_micro, recall, recall_micro, f1, f1_micro, mean_iou, mcc, balanced_accuracy";
 
 // Class 3 is neither in the targets nor among the guesses, so that the means are over three classes.
 TEST(ClassMetrics, AreThoseOfTheWholeConfusionMatrix) {
-  const auto found = measured(*objective("cross_entropy", kAll), guessing(kGuess(), 4), kTruth());
+  const auto found = measured(*measuring("cross_entropy", kAll), guessing(kGuess(), 4), kTruth());
   EXPECT_DOUBLE_EQ(found.at("precision"), (1.0 / 2 + 1.0 / 2 + 2.0 / 2) / 3);
   EXPECT_DOUBLE_EQ(found.at("recall"), (1.0 / 2 + 1.0 + 2.0 / 3) / 3);
   EXPECT_DOUBLE_EQ(found.at("balanced_accuracy"), found.at("recall"));
@@ -73,18 +63,18 @@ TEST(ClassMetrics, AreThoseOfTheWholeConfusionMatrix) {
 
 TEST(ClassMetrics, AClassThatIsOnlyGuessedCountsExceptForTheBalancedAccuracy) {
   const auto truth = torch::tensor({0, 0, 1, 1}, at::kLong), guess = torch::tensor({0, 0, 1, 2}, at::kLong);
-  const auto found = measured(*objective("cross_entropy", kAll), guessing(guess, 3), truth);
+  const auto found = measured(*measuring("cross_entropy", kAll), guessing(guess, 3), truth);
   EXPECT_DOUBLE_EQ(found.at("recall"), (1.0 + 0.5 + 0) / 3);
   EXPECT_DOUBLE_EQ(found.at("balanced_accuracy"), (1.0 + 0.5) / 2);
 }
 
 TEST(ClassMetrics, WithoutAChoiceThereIsNoCorrelation) {
   const auto guess = torch::zeros({6}, at::kLong);
-  EXPECT_EQ(measured(*objective("nll", {"mcc"}), guessing(guess, 4), kTruth()).at("mcc"), 0);
+  EXPECT_EQ(measured(*measuring("nll", "mcc"), guessing(guess, 4), kTruth()).at("mcc"), 0);
 }
 
 TEST(ClassMetrics, OfEachClassHaveTheDatasetsNamesOrNumbers) {
-  auto made = objective("cross_entropy", {"f1_per_class", "iou_per_class"});
+  auto made = measuring("cross_entropy", "f1_per_class, iou_per_class");
   const auto numbered = measured(*made, guessing(kGuess(), 4), kTruth());
   EXPECT_DOUBLE_EQ(numbered.at("f1/2"), 4.0 / 5);
   EXPECT_DOUBLE_EQ(numbered.at("f1/3"), 0);
@@ -94,7 +84,7 @@ TEST(ClassMetrics, OfEachClassHaveTheDatasetsNamesOrNumbers) {
 }
 
 TEST(ClassMetrics, LeaveOutWhatCrossEntropyIgnores) {
-  const auto made = objective("cross_entropy", {"f1", "mcc", "auroc", "average_precision", "recall_micro"});
+  const auto made = measuring("cross_entropy", "f1, mcc, auroc, average_precision, recall_micro");
   torch::manual_seed(2);
   const auto prediction = torch::randn({40, 3}), target = torch::randint(3, {40}, at::kLong);
   auto some = target.clone();
@@ -105,7 +95,7 @@ TEST(ClassMetrics, LeaveOutWhatCrossEntropyIgnores) {
 TEST(ClassMetrics, OfLabelsAreMeansOverLabels) {
   const auto logits = torch::tensor({{1., -1.}, {1., 1.}, {-1., -1.}, {1., -1.}});
   const auto truth = torch::tensor({{1., 0.}, {1., 0.}, {1., 0.}, {0., 0.}});
-  const auto found = measured(*objective("bce", kAll), logits, truth);
+  const auto found = measured(*measuring("bce", kAll), logits, truth);
   EXPECT_DOUBLE_EQ(found.at("precision"), (2.0 / 3 + 0) / 2) << "a label that no sample has is none to leave out";
   EXPECT_DOUBLE_EQ(found.at("f1"), (4.0 / 6 + 0) / 2);
   EXPECT_DOUBLE_EQ(found.at("f1_micro"), 4.0 / 7);
@@ -114,19 +104,19 @@ TEST(ClassMetrics, OfLabelsAreMeansOverLabels) {
 
 TEST(ClassMetrics, OfOneLabelAreThoseOfTheSamplesThatHaveIt) {
   const auto logits = torch::tensor({{1.}, {1.}, {-1.}, {-1.}, {-1.}}), truth = torch::tensor({1., 0., 1., 0., 0.});
-  const auto found = measured(*objective("bce", kAll), logits, truth);
+  const auto found = measured(*measuring("bce", kAll), logits, truth);
   EXPECT_DOUBLE_EQ(found.at("precision"), 0.5);
   EXPECT_DOUBLE_EQ(found.at("f1"), 0.5);
   EXPECT_DOUBLE_EQ(found.at("mean_iou"), 1.0 / 3);
   EXPECT_DOUBLE_EQ(found.at("balanced_accuracy"), (1.0 / 2 + 2.0 / 3) / 2);
   EXPECT_DOUBLE_EQ(found.at("mcc"), (1.0 * 2 - 1 * 1) / std::sqrt(2.0 * 2 * 3 * 3));
-  const auto pixels = measured(*objective("bce", kAll), logits.view({5, 1, 1, 1}), truth.view({5, 1, 1, 1}));
+  const auto pixels = measured(*measuring("bce", kAll), logits.view({5, 1, 1, 1}), truth.view({5, 1, 1, 1}));
   EXPECT_EQ(pixels, found) << "the samples are pixels";
 }
 
 TEST(Ranking, RanksATieHalfRight) {
   const auto logits = torch::tensor({2., 1., 1., 0.}), truth = torch::tensor({1., 1., 0., 0.});
-  const auto found = measured(*objective("bce", {"auroc", "average_precision"}), logits, truth);
+  const auto found = measured(*measuring("bce", "auroc, average_precision"), logits, truth);
   EXPECT_DOUBLE_EQ(found.at("auroc"), 3.5 / 4);
   EXPECT_DOUBLE_EQ(found.at("average_precision"), (1.0 + 2.0 / 3) / 2);
 }
@@ -134,8 +124,8 @@ TEST(Ranking, RanksATieHalfRight) {
 TEST(Ranking, TakesEachClassAgainstTheRest) {
   const auto prediction = torch::tensor({{0.7, 0.2, 0.1}, {0.3, 0.6, 0.1}, {0.4, 0.5, 0.1}, {0.1, 0.8, 0.1}}).log();
   const auto found =
-      measured(*objective("nll", {"auroc", "auroc_per_class", "average_precision", "average_precision_per_class"}),
-               prediction, torch::tensor({0, 1, 0, 1}, at::kLong));
+      measured(*measuring("nll", "auroc, auroc_per_class, average_precision, average_precision_per_class"), prediction,
+               torch::tensor({0, 1, 0, 1}, at::kLong));
   EXPECT_DOUBLE_EQ(found.at("auroc/0"), 1);
   EXPECT_DOUBLE_EQ(found.at("auroc/2"), 0) << "no sample has it";
   EXPECT_DOUBLE_EQ(found.at("auroc"), 2.0 / 3);
@@ -169,7 +159,7 @@ TEST(ClassMetrics, HaveNoValueWhereAPredictionIsNan) {
   auto prediction = guessing(kGuess(), 4);
   prediction[3][1] = std::nan("");
   ::testing::internal::CaptureStderr();
-  const auto found = measured(*objective("cross_entropy", {"f1", "auroc"}), prediction, kTruth());
+  const auto found = measured(*measuring("cross_entropy", "f1, auroc"), prediction, kTruth());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("the model's predictions are NaN for 1 of 6 samples, so that f1 and the other metrics of "
                         "classes have no value"));
@@ -178,10 +168,10 @@ TEST(ClassMetrics, HaveNoValueWhereAPredictionIsNan) {
 }
 
 TEST(MetricNames, TellMeansFromWhatOnlyEvaluationsMeasure) {
-  const auto names = metric_names("cross_entropy", *objective("cross_entropy", {"accuracy", "f1", "f1_per_class"}));
+  const auto names = metric_names("cross_entropy", *measuring("cross_entropy", "accuracy, f1, f1_per_class"));
   EXPECT_THAT(names.means, ElementsAre("loss", "accuracy"));
   EXPECT_THAT(names.of_evaluations, ElementsAre("f1", "f1/*"));
-  EXPECT_THAT(metric_names("bce", *objective("bce", {"auroc"})).of_evaluations, ElementsAre("auroc"));
+  EXPECT_THAT(metric_names("bce", *measuring("bce", "auroc")).of_evaluations, ElementsAre("auroc"));
 }
 
 }  // namespace

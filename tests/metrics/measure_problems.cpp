@@ -3,7 +3,7 @@
 // standard input to one line of standard output.
 #include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
-#include "metrics/objective.h"
+#include "support/objective.h"
 #include "support/ranks.h"
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,6 @@
 
 namespace {
 
-using ddprun::Value;
 using nlohmann::json;
 
 at::Tensor tensor(const json& values, const json& shape) {
@@ -23,13 +22,8 @@ at::Tensor tensor(const json& values, const json& shape) {
 }
 
 ddprun::NamedValues measure(const json& problem) {
-  auto metrics = Value::list();
-  for (const auto& name : problem.at("metrics")) metrics.items().push_back(Value::scalar(name.get<std::string>()));
-  auto values = Value::map();
-  values.set("metrics", std::move(metrics));
-  ddprun::Options options(values, "objective");
   const auto name = problem.at("objective").get<std::string>();
-  const auto objective = ddprun::make_objective(name, options);
+  const auto objective = ddprun::testing::objective(name, json{{"metrics", problem.at("metrics")}}.dump());
   const auto prediction = tensor(problem.at("prediction"), problem.at("shape")).to(at::kFloat);
   const auto target =
       tensor(problem.at("target"), problem.at("target_shape")).to(name == "bce" ? at::kFloat : at::kLong);

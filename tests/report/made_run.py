@@ -230,24 +230,6 @@ class MadeRun:
         yield self.table(
             "predictions", "val", self.steps, classes=self.names, rows=[self.prediction(sample) for sample in range(32)]
         )
-        yield self.table(
-            "ranks",
-            "system",
-            self.steps,
-            columns=[
-                "step_seconds",
-                "data_seconds",
-                "forward_seconds",
-                "backward_seconds",
-                "wait_seconds",
-                "rss_bytes",
-                "gpu_memory_bytes",
-            ],
-            rows=[
-                [0.05, 0.002, 0.014, 0.021 + 0.005 * (rank == 2), 0.008 - 0.005 * (rank == 2), 1.9e9, None]
-                for rank in range(self.ranks)
-            ],
-        )
         yield self.confusion("test")
 
     def write_tables(self):

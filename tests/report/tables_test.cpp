@@ -43,10 +43,10 @@ TEST_F(Tables, OfALaterAttemptTakeThePlaceOfTheOthers) {
   const auto tables = index(line("confusion", 0, "val", 10, {{"n", 1}}) + line("confusion", 0, "val", 20, {{"n", 2}}));
   ASSERT_EQ(tables.newest("confusion").size(), 1U);
   EXPECT_EQ(tables.newest("confusion")[0].step, 10);
-  const auto again = index(line("ranks", 0, "system", 10) + line("ranks", 1, "system", 20) +
-                           line("ranks", 1, "system", 20, {{"n", 2}}));
-  ASSERT_EQ(again.all("ranks").size(), 2U);
-  EXPECT_EQ(again.read(again.all("ranks")[1])["n"], 2);
+  const auto again = index(line("histograms", 0, "train", 10) + line("histograms", 1, "train", 20) +
+                           line("histograms", 1, "train", 20, {{"n", 2}}));
+  ASSERT_EQ(again.all("histograms").size(), 2U);
+  EXPECT_EQ(again.read(again.all("histograms")[1])["n"], 2);
 }
 
 TEST_F(Tables, OfAMissingFileAreNone) {
@@ -200,35 +200,6 @@ TEST_F(Histograms, ThatContradictThemselvesAreTold) {
   shown_histograms(index(line("histograms", 0, "", 10, content({-1, 1}, {3, 4}))), problems_);
   ASSERT_EQ(problems_.size(), 1U);
   EXPECT_TRUE(problems_[0].starts_with("tables.jsonl: histograms cannot be shown")) << problems_[0];
-}
-
-class Ranks : public Tables {
- protected:
-  static std::string table(int64_t attempt, int64_t step, const Json& rows) {
-    return line("ranks", attempt, "system", step, {{"columns", {"step_seconds", "rss_bytes"}}, {"rows", rows}});
-  }
-};
-
-TEST_F(Ranks, HaveTheMeansOfTheStepsAndTheMostMemory) {
-  const auto shown =
-      shown_ranks(index(table(0, 9, {{0.2, 50}, {nullptr, 70}}) + table(0, 10, {{0.1, 60}, {0.5, 60}})), problems_);
-  EXPECT_EQ(shown["rows"], Json::parse("[[0.19, 60], [0.5, 70]]"));
-  EXPECT_EQ(shown["first"], 1);
-  EXPECT_EQ(shown["last"], 10);
-  EXPECT_EQ(shown["count"], 2);
-}
-
-TEST_F(Ranks, OfAnotherNumberBeginAnew) {
-  const auto shown = shown_ranks(index(table(0, 10, {{1, 50}}) + table(1, 30, {{2, 20}, {3, 30}})), problems_);
-  EXPECT_EQ(shown["rows"], Json::parse("[[2, 20], [3, 30]]"));
-  EXPECT_EQ(shown["first"], 11);
-}
-
-TEST_F(Ranks, ThatCannotBeReadAreTold) {
-  const auto shown = shown_ranks(index(line("ranks", 0, "system", 3, {{"columns", 7}})), problems_);
-  EXPECT_TRUE(shown["rows"].empty());
-  ASSERT_EQ(problems_.size(), 1U);
-  EXPECT_TRUE(problems_[0].starts_with("tables.jsonl: the table ranks of step 3")) << problems_[0];
 }
 
 }  // namespace

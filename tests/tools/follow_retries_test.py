@@ -229,7 +229,7 @@ class Following(unittest.TestCase):
     def test_lines_that_ddprun_did_not_write_are_left_out_and_counted(self):
         made = self.follow()
         self.append("metrics", {"step": 1, "split": "train", "loss": 1}, {"step": 2, "loss": 1})
-        self.append("tables", {"kind": "confusion", "step": 1}, {"kind": "ranks", "step": 2, "split": "x", "columns": 3, "rows": 4})
+        self.append("tables", {"kind": "confusion", "step": 1}, {"kind": "histograms", "step": 2, "split": "x", "histograms": 3})
         made.poll()
         self.assertEqual((self.steps(), made.items.odd), ([1], 3))
 

@@ -133,13 +133,6 @@ class EachKind(FollowTest):
         self.assertEqual((row["weights/a.weight/nonfinite"], row["gradients/a.weight/nonfinite"]), (1, 1))
         self.assertNotIn("gradients/a.weight._type", row)
 
-    def test_ranks_are_told_by_how_far_they_are_apart(self):
-        rows = [[0.5, None], [None, None], [0.25, None]]
-        self.fabricate(tables=[table_line("ranks", "system", columns=["data_seconds", "gpu_percent"], rows=rows)])
-        self.assertEqual(
-            self.sent().rows("ranks"), [{"step": 9, "ranks/data_seconds/min": 0.25, "ranks/data_seconds/max": 0.5}]
-        )
-
     def test_predictions_of_values_and_images_that_are_gone(self):
         rows = [
             {"id": 3, "truth": [1.5], "scores": [1.25]},

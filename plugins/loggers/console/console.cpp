@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The console view of a run: the model's layers, a progress bar if standard output is a terminal and plain lines
-// otherwise, one line per evaluation, and the Training Summary at the end.
-#include "class_values.h"
-#include "confusion_text.h"
+// The console view of a run: a progress bar if standard output is a terminal and plain lines otherwise, one line per
+// evaluation, and the Training Summary at the end, which names the page that has the tables.
 #include "evaluation_table.h"
-#include "layer_table.h"
 #include "progress_bar.h"
 #include "shown_text.h"
 #include "step_times.h"
@@ -20,6 +17,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -27,8 +25,6 @@ namespace {
 
 using namespace ddprun::console;
 using ddprun::shown;  // in addition to the overloads below
-
-constexpr size_t kMostLayers = 24;
 
 // True for the rows that people compare; the others are in the table or the bar.
 bool is_result(const std::string& name) {
@@ -61,7 +57,6 @@ std::string status_text(const std::string& status) {
 ddprun::RunStart shown(ddprun::RunStart run) {
   for (auto* name : {&run.name, &run.model, &run.dataset, &run.optimizer, &run.device}) *name = shown(*name);
   run.run_dir = shown(run.run_dir.string());
-  for (auto& layer : run.layers) layer = {shown(layer.name), shown(layer.kind), shown(layer.shape), layer.parameters};
   return run;
 }
 
@@ -84,8 +79,7 @@ class Console final : public ddprun::Logger {
         every_(options.get<double>("every", 30,
                                    "seconds between training lines; 0: one every trainer.log_every steps. If it is "
                                    "not given, a terminal shows a bar and no lines",
-                                   {.min = 0})),
-        layers_(options.get<bool>("layers", true, "show the model's layers at the start")) {}
+                                   {.min = 0})) {}
 
   bool only_shows() const override { return true; }
 
@@ -100,7 +94,6 @@ class Console final : public ddprun::Logger {
     print_items("global batch " + grouped(run_.global_batch) + ", " + counted(run_.steps_per_epoch, "step") +
                 " per epoch, " + counted(run_.max_steps, "step") + " at most; run folder " + path_text(run_.run_dir));
     if (run_.resumed_step > 0) print("resumed at step " + grouped(run_.resumed_step));
-    if (layers_ && run_.resumed_step == 0 && !run_.layers.empty()) show_layers();
   }
 
   void metrics(const ddprun::MetricRow& row) override {
@@ -115,10 +108,9 @@ class Console final : public ddprun::Logger {
       show_part(shown(row.values));
     } else if (row.split == "system") {
       gpu_memory_ = find(row.values, "gpu_memory_bytes");
+      times_.add(row);
     }
   }
-
-  void ranks(const ddprun::RankTable& table) override { times_.add(table); }
 
   void progress(const ddprun::RunProgress& progress) override {
     if (progress.phase == "train") show_part();
@@ -136,11 +128,9 @@ class Console final : public ddprun::Logger {
     bar_.draw(label, progress.step_in_epoch, run_.steps_per_epoch, detail);
   }
 
-  // Only the last one is shown, at the end: the test's if there is a test.
-  void confusion(const ddprun::ConfusionTable& table) override {
-    confusion_ = table;
-    for (auto& name : confusion_->class_names) name = shown(name);
-  }
+  void confusion(const ddprun::ConfusionTable&) override { tables_.insert("confusion"); }
+  void predictions(const ddprun::PredictionTable&) override { tables_.insert("predictions"); }
+  void histograms(const ddprun::HistogramTable&) override { tables_.insert("histograms"); }
 
   void finish(const ddprun::RunEnd& end) override {
     show_part();
@@ -156,10 +146,9 @@ class Console final : public ddprun::Logger {
     row("steps", grouped(end.steps) + " (" + epochs_text(end.epochs) + ", " + counted(end.samples, "sample") + ")");
     if (!end.best.empty()) show_best(end);
     show_tests(end);
-    show_classes(end);
-    if (confusion_) show_confusion(*confusion_);
     if (!end.checkpoint.empty()) row("checkpoint", shown(path_text(end.checkpoint)));
     row("run folder", path_text(run_.run_dir));
+    show_page(end.metrics);
   }
 
  private:
@@ -173,23 +162,17 @@ class Console final : public ddprun::Logger {
   void show_best(const ddprun::RunEnd& end) {
     auto best = end.best;
     std::erase_if(best, [](const auto& value) { return value.first.starts_with("test/"); });
-    take_class_values(best, "val/");
+    leave_out_classes(best, "val/");
     if (best.empty() || best.front().first != end.best.front().first) best.insert(best.begin(), end.best.front());
     row("best", painted(place_text(end.best_step) + join(shown(best)), Colour::kStrong));
   }
 
-  // Shows the last metrics of each class: the test's or, without one, the validation's.
-  void show_classes(const ddprun::RunEnd& end) {
-    constexpr size_t kClasses = 20, kValueWidth = 60;
-    auto values = end.metrics;
-    auto groups = take_class_values(values, "test/");
-    if (groups.empty()) groups = take_class_values(values, "val/");
-    for (const auto& [name, classes] : groups) {
-      std::vector<std::pair<double, std::string>> items;
-      for (const auto& [one, value] : classes) items.emplace_back(value, shown(one) + " " + metric_value(name, value));
-      const auto lines = lowest_in_lines(std::move(items), kClasses, kValueWidth);
-      rows(shown(name) + (classes.size() > kClasses ? ", lowest" : " by class"), lines);
-    }
+  // Names the page with what is too long for a terminal, if there is any.
+  void show_page(Values metrics) {
+    if (leave_out_classes(metrics, "test/") || leave_out_classes(metrics, "val/")) tables_.insert("metrics by class");
+    std::string kinds;
+    for (const auto& kind : tables_) kinds += (kinds.empty() ? "" : ", ") + kind;
+    if (!kinds.empty()) row("tables", kinds + ": " + path_text(run_.run_dir / "report.html"));
   }
 
   // Shows the tests of the best checkpoint and of the last, or the one test if these are the same.
@@ -211,20 +194,13 @@ class Console final : public ddprun::Logger {
       const auto correct = std::llround(*accuracy * static_cast<double>(total));
       counted = grouped(correct) + " of " + grouped(total) + " correct (" + percent + ")";
     }
-    take_class_values(metrics, "test/");
+    leave_out_classes(metrics, "test/");
     Values values;
     for (const auto& [name, value] : metrics) {
       const bool told = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
       if (name.starts_with("test/") && !told) values.emplace_back(shown(name), value);
     }
     return counted + (counted.empty() || values.empty() ? "" : "  ") + join(values);
-  }
-
-  void show_layers() {
-    const auto lines = layer_table(run_.layers, kMostLayers, static_cast<size_t>(terminal_width()));
-    print("");
-    for (const auto& line : lines) print(&line == &lines.front() ? painted(line, Colour::kStrong) : line);
-    print("");
   }
 
   // Returns "1,234/s", of samples, or "5,678 tokens/s" where the last row has them.
@@ -302,7 +278,7 @@ class Console final : public ddprun::Logger {
     EvaluationTable::Row cells{{"epoch", std::to_string(part.epoch) + "/" + std::to_string(run_.max_epochs)},
                                {"step", grouped(part.step)}};
     const auto add = [&](const std::string& split, Values values) {
-      take_class_values(values, "");
+      leave_out_classes(values, "");
       for (const auto& [name, value] : values) {
         if (is_result(name)) cells.emplace_back(split + name, in_column(metric_value(name, value)));
       }
@@ -321,17 +297,6 @@ class Console final : public ddprun::Logger {
     print(lines.back());
     part_.reset();
     last_line_ = Clock::now();
-  }
-
-  void show_confusion(const ddprun::ConfusionTable& table) {
-    constexpr size_t kPairs = 5, kClasses = 20, kValueWidth = 60;
-    const bool some = table.class_names.size() > kClasses;
-    rows("most confused", worst_confusions(table, kPairs));
-    rows(some ? "worst classes" : "correct by class", class_accuracies(table, kClasses, kValueWidth));
-  }
-
-  void rows(const std::string& name, const std::vector<std::string>& values) {
-    for (const auto& value : values) row(&value == &values.front() ? name : "", value);
   }
 
   void row(const std::string& name, const std::string& value) {
@@ -361,14 +326,14 @@ class Console final : public ddprun::Logger {
 
   bool lines_;  // print lines even with a terminal's bar
   double every_;
-  bool layers_, live_ = false;
+  bool live_ = false;
   ddprun::RunStart run_;
   Values train_;                           // of the last row
   std::optional<ddprun::MetricRow> part_;  // not shown yet: its evaluation may follow
   std::optional<double> gpu_memory_;
   StepTimes times_;
   EvaluationTable evaluations_;
-  std::optional<ddprun::ConfusionTable> confusion_;
+  std::set<std::string> tables_;  // kinds that other loggers keep and that the page shows
   ProgressBar bar_;
   Clock::time_point last_line_;
 };

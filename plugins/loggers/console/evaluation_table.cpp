@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "evaluation_table.h"
 
-#include "text_table.h"
+#include "terminal_text.h"
 
 #include <algorithm>
 

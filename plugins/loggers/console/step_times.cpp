@@ -4,8 +4,8 @@
 #include "terminal_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <utility>
 
 namespace ddprun::console {
 namespace {
@@ -25,25 +25,20 @@ std::string step_time(double seconds) {
 
 }  // namespace
 
-// A table has the means of the steps since the previous one: few at the end of an epoch, many in its middle.
-void StepTimes::add(const RankTable& table) {
-  const auto steps = static_cast<double>(std::max<int64_t>(1, table.step - step_));
-  step_ = table.step;
-  if (std::exchange(steps_, steps_ + steps) == 0) {
-    sums_ = table;
-    for (auto& row : sums_.rows) std::ranges::fill(row, 0);
-  }
-  for (size_t rank = 0; rank < std::min(table.rows.size(), sums_.rows.size()); ++rank) {
-    for (size_t i = 0; i < table.columns.size(); ++i) sums_.rows[rank][i] += steps * table.rows[rank][i];
+// A row has the means of the steps since the previous one: few at the end of an epoch, many in its middle.
+void StepTimes::add(const MetricRow& row) {
+  const auto steps = static_cast<double>(std::max<int64_t>(1, row.step - step_));
+  step_ = row.step;
+  steps_ += steps;
+  for (const auto& [name, value] : row.values) {
+    sums_[name] += steps * value;
+    if (name == "slowest_rank") slowest_in_[std::llround(value)] += steps;
   }
 }
 
-double StepTimes::mean_of(const std::string& column) const {
-  const auto at = std::ranges::find(sums_.columns, column) - sums_.columns.begin();
-  if (static_cast<size_t>(at) == sums_.columns.size()) return 0;
-  double sum = 0;
-  for (const auto& row : sums_.rows) sum += row.at(static_cast<size_t>(at));
-  return sum / static_cast<double>(sums_.rows.size()) / steps_;
+double StepTimes::mean_of(const std::string& name) const {
+  const auto found = sums_.find(name);
+  return found == sums_.end() ? 0 : found->second / steps_;
 }
 
 std::string StepTimes::phases() const {
@@ -66,18 +61,15 @@ std::string StepTimes::phases() const {
 }
 
 std::string StepTimes::slowest() const {
-  if (sums_.rows.size() < 2) return "";
-  std::vector<double> own;
-  const auto at = [&](const char* column) { return std::ranges::find(sums_.columns, column) - sums_.columns.begin(); };
-  const auto step = at("step_seconds"), wait = at("wait_seconds"), other = at("other_seconds");
-  double mean = 0;
-  for (const auto& row : sums_.rows) {
-    own.push_back(row[static_cast<size_t>(step)] - row[static_cast<size_t>(wait)] - row[static_cast<size_t>(other)]);
-    mean += own.back() / static_cast<double>(sums_.rows.size());
-  }
-  const auto slowest = std::ranges::max_element(own);
-  if (!(*slowest / mean >= 1.01)) return "";
-  return "rank " + std::to_string(slowest - own.begin()) + ", " + percent(*slowest / mean - 1) + " above the mean";
+  constexpr double kMostly = 0.75;
+  const auto by_steps = [](const auto& one) { return one.second; };
+  const auto rank = std::ranges::max_element(slowest_in_, {}, by_steps);
+  if (rank == slowest_in_.end() || rank->second < kMostly * steps_) return "";
+  const double own = mean_of("step_seconds") - mean_of("wait_seconds") - mean_of("other_seconds");
+  const double above = mean_of("slowest_rank_seconds") / own - 1;
+  if (!(above >= 0.01)) return "";
+  return "rank " + std::to_string(rank->first) + " in " + percent(rank->second / steps_) + " of the steps, " +
+         percent(above) + " above the mean";
 }
 
 }  // namespace ddprun::console

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "terminal_text.h"
 
-#include "text_table.h"
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 namespace ddprun::console {
 namespace {
@@ -28,6 +27,13 @@ bool is_share(const std::string& metric) {
   const auto name = metric.substr(metric.find('/') + 1);  // without the split, if there is one
   const bool top = name.starts_with("top") && name.size() > 3 && name.find_first_not_of("0123456789", 3) == name.npos;
   return top || name.ends_with("accuracy");
+}
+
+// Returns the part of the name between the split and the next slash; empty if there is none.
+std::string metric_of(const std::string& name, const std::string& split) {
+  if (!name.starts_with(split)) return "";
+  const auto slash = name.find('/', split.size());
+  return slash == name.npos ? "" : name.substr(split.size(), slash - split.size());
 }
 
 }  // namespace
@@ -101,11 +107,18 @@ bool is_live_terminal() {
   return isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0;
 }
 
-std::string shortened(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  auto cut = width > 3 ? width - 3 : 0;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // do not cut within a character
-  return text.substr(0, cut) + std::string("...").substr(0, width - cut);
+size_t shown_width(const std::string& text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
+bool leave_out_classes(Values& values, const std::string& split) {
+  constexpr size_t kMostInALine = 3;
+  std::map<std::string, size_t> sizes;
+  for (const auto& [name, value] : values) ++sizes[metric_of(name, split)];
+  sizes[""] = 0;
+  const auto is_of_class = [&](const auto& value) { return sizes[metric_of(value.first, split)] > kMostInALine; };
+  return std::erase_if(values, is_of_class) > 0;
 }
 
 std::vector<std::string> broken_lines(const std::string& text, size_t width) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::console {
@@ -25,8 +26,14 @@ std::string share_text(double share);                    // "41.2 %"
 int terminal_width();     // columns of standard output; if it is not a terminal, as many as anybody needs
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")
 
-// Cuts a text that is too wide and adds three dots.
-std::string shortened(const std::string& text, size_t width);
+// Returns the number of characters that a terminal shows for UTF-8 text.
+size_t shown_width(const std::string& text);
+
+using Values = std::vector<std::pair<std::string, double>>;
+
+// Leaves out the metrics of each class, "f1/cat", where a metric has more than three of them: they would flood a line.
+// Names begin with `split`, "val/" or nothing. Returns whether there were any.
+bool leave_out_classes(Values& values, const std::string& split);
 
 // Breaks the text into lines of at most `width`, unless a single item is wider: items end with ", ", "; " or two
 // spaces.

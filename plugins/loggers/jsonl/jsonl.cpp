@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The machine-readable record, one JSON object per line. metrics.jsonl has the rows; tables.jsonl the confusion
-// matrices, predictions, histograms and per-rank measurements, each with its "kind"; events.jsonl the events; run.json
-// the run at its start; images/ the samples of the predictions, and images that the model outputs. Resumed runs append;
-// rows of an attempt that was cut off come again with a higher "attempt", and the last one of a step counts.
+// matrices, predictions and histograms, each with its "kind"; events.jsonl the events; run.json the run at its start;
+// images/ the samples of the predictions, and images that the model outputs. Resumed runs append; rows of an attempt
+// that was cut off come again with a higher "attempt", and the last one of a step counts.
 #include "picture.h"
 #include "run_names.h"
 #include "table_lines.h"
@@ -62,10 +62,6 @@ class JsonLines final : public ddprun::Logger {
 
   void histograms(const ddprun::HistogramTable& table) override {
     append("histograms", "train", table, {{"histograms", histograms_of(table)}});
-  }
-
-  void ranks(const ddprun::RankTable& table) override {
-    append("ranks", "system", table, {{"time", table.time}, {"columns", table.columns}, {"rows", rows_of(table)}});
   }
 
   void event(const ddprun::RunEvent& event) override {

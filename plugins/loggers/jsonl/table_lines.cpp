@@ -60,12 +60,6 @@ Json histograms_of(const HistogramTable& table) {
   return list;
 }
 
-Json rows_of(const RankTable& table) {
-  auto rows = Json::array();
-  for (const auto& row : table.rows) rows.push_back(numbers(row));
-  return rows;
-}
-
 Json object_of(const RunStart& run) {
   auto layers = Json::array();
   for (const auto& layer : run.layers) {

@@ -16,7 +16,6 @@ Json number(double value);
 Json counts_of(const ConfusionTable& table);              // one list per true class
 Json rows_of(const PredictionTable& table, bool images);  // with the path of each image, if images are written
 Json histograms_of(const HistogramTable& table);
-Json rows_of(const RankTable& table);
 
 // Returns run.json: the run at its start.
 Json object_of(const RunStart& run);

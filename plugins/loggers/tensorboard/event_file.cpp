@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace ddprun::tensorboard {
 namespace {
@@ -38,12 +39,13 @@ std::string file_name(double time) {
   return "events.out.tfevents." + std::string(seconds.data()) + "." + host.data() + "." + std::to_string(::getpid());
 }
 
-}  // namespace
-
+// Frames a record: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).
 std::string framed(const std::string& content) {
   const auto length = raw(static_cast<uint64_t>(content.size()));
   return length + checksum(length) + content + checksum(content);
 }
+
+}  // namespace
 
 EventFile::EventFile(const std::filesystem::path& folder, double time) {
   auto name = file_name(time);

@@ -7,7 +7,6 @@
 #include <ddprun/files.h>
 
 #include <filesystem>
-#include <string>
 
 namespace ddprun::tensorboard {
 
@@ -29,8 +28,5 @@ class EventFile {
  private:
   RecordFile file_;
 };
-
-// Frames a record: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).
-std::string framed(const std::string& content);
 
 }  // namespace ddprun::tensorboard

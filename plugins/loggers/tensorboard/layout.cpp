@@ -25,11 +25,7 @@ constexpr auto kCharts = std::to_array<Chart>({
     {"Speed", "model FLOP utilisation (MFU)", "^train/mfu$"},
     {"Speed", "phases of a step, seconds",
      "^system/(data|forward|backward|wait|optimizer|graph|logging|other)_seconds$"},
-    {"Ranks", "forward, seconds", "^ranks/forward_seconds/"},
-    {"Ranks", "backward, seconds", "^ranks/backward_seconds/"},
-    {"Ranks", "waiting for the others, seconds", "^ranks/wait_seconds/"},
-    {"Ranks", "memory, bytes", "^ranks/rss_bytes/"},
-    {"Ranks", "GPU memory, bytes", "^ranks/gpu_memory_bytes/"},
+    {"Speed", "a step and the slowest rank's own work, seconds", "^system/(step|slowest_rank)_seconds$"},
 });
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace ddprun::tensorboard {
 
 // Returns what the page of custom scalars draws together (tensorboard/plugins/custom_scalar/layout.proto): the same
-// metric of all splits, the phases of a step, the ranks.
+// metric of all splits, the phases of a step.
 Message layout();
 
 }  // namespace ddprun::tensorboard

@@ -14,7 +14,6 @@
 #include <ddprun/logger.h>
 
 #include <chrono>
-#include <cmath>
 #include <memory>
 
 namespace {
@@ -68,20 +67,6 @@ class TensorBoard final : public ddprun::Logger {
     tb::Message summary;
     for (const auto& histogram : table.histograms) tb::add_histogram(summary, histogram.name, histogram);
     file_->write(now(), table.step, summary);
-  }
-
-  // Adds a curve per rank, as long as they can be told apart.
-  void ranks(const ddprun::RankTable& table) override {
-    constexpr size_t kMostRanks = 16;
-    if (table.rows.size() < 2 || table.rows.size() > kMostRanks) return;
-    tb::Message summary;
-    for (size_t rank = 0; rank < table.rows.size(); ++rank) {
-      for (size_t i = 0; i < table.columns.size(); ++i) {
-        if (!std::isfinite(table.rows[rank][i])) continue;
-        tb::add_scalar(summary, "ranks/" + table.columns[i] + "/rank_" + std::to_string(rank), table.rows[rank][i]);
-      }
-    }
-    file_->write(table.time, table.step, summary);
   }
 
   void event(const ddprun::RunEvent& event) override {

@@ -33,12 +33,9 @@ class SystemRows final : public Feature {
  private:
   void log(Loop& loop) {
     if (steps_ == 0) return;
-    auto table = metrics_.gather(loop.log.take_phases(), std::exchange(steps_, 0), context_.communicator);
+    auto row = metrics_.row(loop.log.take_phases(), std::exchange(steps_, 0), context_.communicator);
     since_.restart();
-    table.epoch = loop.log.epoch();
-    table.step = loop.state.step;
-    loop.log.log_row("system", system_values(table));
-    context_.loggers.ranks(table);
+    loop.log.log_row("system", std::move(row));
   }
 
   const Context& context_;

@@ -29,49 +29,17 @@ function eventBadge(kind) {
   return element('span', {class: `badge ${mark.color}`}, kind);
 }
 
-// Returns the seconds of a step in which a rank did its own work, and may have kept the others waiting.
-function busySeconds(columns, row) {
-  const own =
-    columns.map((name, i) => (name.endsWith('_seconds') && !/^(step|wait|other)_/.test(name) ? row[i] : null));
-  const known = own.filter((value) => value !== null);
-  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null;
-}
-
-// Counts the measurements in which each rank was the slowest.
-function timesSlowest(run, ranks) {
-  const curve = run.curves.find((one) => one.split === 'system' && one.name === 'slowest_rank');
-  const times = Array(ranks).fill(0);
-  for (const rank of curve ? curve.points.value : []) if (rank in times) ++times[rank];
-  return times;
-}
-
+// Shows in how many measurements each rank was the slowest: the one with most work of its own, that the others wait for.
 function ranksSection(run) {
-  const table = run.ranks;
-  if (table.rows.length === 0) return null;
-  const busy = table.rows.map((row) => busySeconds(table.columns, row));
-  const isTold = (name, i) => table.rows.some((row) => row[i] !== null && (row[i] !== 0 || name !== 'graph_seconds'));
-  const told = table.columns.map((_, i) => i).filter((i) => isTold(table.columns[i], i));
-  const slowest = table.rows.length > 1 ? busy.indexOf(Math.max(...busy)) : -1;
-  const most = table.columns.map((_, i) => Math.max(...table.rows.map((row) => row[i] ?? 0)));
-  const order =
-    table.rows.map((_, rank) => rank).sort((a, b) => (table.rows.length > kFirstRows * 2 ? busy[b] - busy[a] : a - b));
-  const cell = (value, i) => {
-    if (value === null) return '-';
-    const share = most[i] > 0 ? value / most[i] : 0;
-    return element('span', {class: 'bar', style: `--share: ${share}`}, formatOf(table.columns[i])(value));
-  };
-  const slow = timesSlowest(run, table.rows.length), measured = slow.reduce((sum, count) => sum + count, 0);
-  const tellsSlowest = table.rows.length > 1 && measured > 0;
-  const slowCell = (rank) => element('span', {class: 'bar', style: `--share: ${slow[rank] / measured}`}, whole(slow[rank]));
-  const head = (rank) => [String(rank), rank === slowest && element('span', {class: 'badge warn'}, 'slowest')];
-  const rows = order.map((rank) => element('tr', {class: rank === slowest ? 'marked' : ''},
-    element('th', {scope: 'row'}, head(rank)),
-    tellsSlowest ? element('td', {class: 'number'}, slowCell(rank)) : null,
-    told.map((i) => element('td', {class: 'number'}, cell(table.rows[rank][i], i)))));
-  return section('ranks', 'Ranks',
-    element('p', {class: 'muted'}, `Means of a step, from step ${whole(table.first)} to step ${whole(table.last)}; of memory the most.`),
-    element('div', {class: 'card'},
-      longTable([{head: 'Rank'}, ...(tellsSlowest ? [{head: `Slowest of ${whole(measured)}`, right: true}] : []), ...told.map((i) => ({head: title(table.columns[i]), right: true}))], rows)));
+  const curve = run.curves.find((one) => one.split === 'system' && one.name === 'slowest_rank');
+  if (!curve || !(run.workers > 1)) return null;
+  const ranks = curve.points.value.filter((rank) => rank !== null);
+  const times = new Map();
+  for (const rank of ranks) times.set(rank, (times.get(rank) ?? 0) + 1);
+  const cell = (count) => element('span', {class: 'bar', style: `--share: ${count / ranks.length}`}, whole(count));
+  const rows = [...times].sort((a, b) => b[1] - a[1]).map(([rank, count]) => [whole(rank), cell(count)]);
+  return section('ranks', 'Ranks', element('div', {class: 'card'},
+    longTable([{head: 'Rank'}, {head: `Slowest of ${whole(ranks.length)}`, right: true}], rows, {class: 'tight'})));
 }
 
 function checkpointsSection(run) {

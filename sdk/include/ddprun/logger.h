@@ -116,15 +116,6 @@ struct HistogramTable {
   std::vector<Histogram> histograms;
 };
 
-// What each rank measured since the previous table.
-struct RankTable {
-  double time = 0;  // seconds since 1970
-  int64_t epoch = 0;
-  int64_t step = 0;
-  std::vector<std::string> columns;       // "forward_seconds", "rss_bytes"; seconds are those of one step
-  std::vector<std::vector<double>> rows;  // one per rank; NaN if it cannot tell
-};
-
 // Something that happened, in words.
 struct RunEvent {
   double time = 0;  // seconds since 1970
@@ -192,7 +183,6 @@ class DDPRUN_API Logger {
   virtual void confusion(const ConfusionTable& table);     // after an evaluation, if `objective.metrics` asks for it
   virtual void predictions(const PredictionTable& table);  // after an evaluation, if `predictions:` asks for it
   virtual void histograms(const HistogramTable& table);    // after an evaluation, if `histograms:` asks for it
-  virtual void ranks(const RankTable& table);              // with each row of the split "system"
   virtual void event(const RunEvent& event);               // when it happens
   virtual void flush();                                    // before a checkpoint counts: force everything to the disk
   virtual void finish(const RunEnd& end);                  // comes last; not called if the process is killed

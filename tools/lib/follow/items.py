@@ -114,8 +114,6 @@ class Items:
             item.tables[f"{line['split']}/predictions"] = self.predictions(line)
         elif kind == "histograms":
             add_histograms(item, line)
-        elif kind == "ranks":
-            item.numbers |= ranks(line)
         return item
 
     def predictions(self, line):
@@ -163,15 +161,6 @@ def events(lines, newest):
     rows = [[time_text(line.get("time")), *(line.get(column) for column in EVENT_COLUMNS[1:])] for line in lines]
     item.tables["events"] = Table(EVENT_COLUMNS, rows)
     return item
-
-
-def ranks(line):
-    """Returns how far the ranks are apart: hundreds of curves would hide it."""
-    values = {}
-    for name, column in zip(line["columns"], zip(*line["rows"])):
-        if known := [value for value in column if value is not None]:
-            values |= {f"ranks/{name}/min": min(known), f"ranks/{name}/max": max(known)}
-    return values
 
 
 def judged_heads(names):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli/data_pictures.h"
 
+#include "base/log.h"
+#include "base/terminal.h"
 #include "data/checked_split.h"
 #include "data/sample_order.h"
 #include "metrics/predictions.h"
@@ -22,6 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kSmallSide = 64;      // pictures up to this side are enlarged, pixel by pixel
 constexpr int64_t kLongestSide = 96;    // pixels of a picture on the page
 constexpr int64_t kMostPictures = 600;  // pictures on the page
 constexpr int64_t kMostGroups = 100;    // classes
@@ -137,7 +140,7 @@ Json shown_rows(const DataSpec& spec, const Batch& batch) {
   for (int64_t row = 0; row < batch.size(); ++row) {
     const auto input = batch.input[row];
     rows.push_back({{"id", batch.index[row].item<int64_t>()},
-                    {"values", symbols ? symbols_text(input, spec.class_names) : values_text(input)},
+                    {"input", symbols ? symbols_text(input, spec.class_names) : values_text(input)},
                     {"target", target_text(spec, batch.target[row], symbols)}});
   }
   return rows;
@@ -147,28 +150,25 @@ bool are_pictures(const Dataset& dataset, const Batch& batch) {
   return batch.input.scalar_type() != at::kLong && pictures_of(dataset, batch.input).defined();
 }
 
-}  // namespace
-
-Json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t seed) {
-  const auto& spec = survey.spec;
-  auto order = epoch_order(seed, 0, dataset.size(Split::kTrain));
-  order.resize(std::min<size_t>(order.size(), kRows));
-  const CheckedSplit split(dataset, Split::kTrain);
-  if (!are_pictures(dataset, split.get(std::span(order).first(1))))
-    return Json::array({{{"label", -1}, {"samples", shown_rows(spec, split.get(order))}}});
+Json picture_groups(const Dataset& dataset, const DataSurvey& survey, uint64_t seed) {
   std::vector<int64_t> epochs(survey.augmentation.changed > 0 ? kViews : 0);
   std::iota(epochs.begin(), epochs.end(), 0);
   const auto views = std::ssize(epochs);
-  const auto classes = std::clamp<int64_t>(spec.classes, 1, kMostGroups);
+  const auto classes = std::clamp<int64_t>(survey.spec.classes, 1, kMostGroups);
   const auto each = std::clamp<int64_t>(kMostPictures / (classes * (1 + views)), 1, views > 0 ? 6 : 12);
-  Json shown = Json::array();
-  for (const auto& group : groups_of(dataset, spec, seed, each))
-    shown.push_back(
-        {{"label", group.label}, {"samples", shown_pictures(dataset, split.get(group.numbers), seed, epochs)}});
-  return shown;
+  const auto names = class_names(survey.spec, survey.spec.classes);
+  const auto& counts = survey.splits.front().per_class;
+  Json groups = Json::array();
+  for (const auto& group : groups_of(dataset, survey.spec, seed, each)) {
+    const auto label = static_cast<size_t>(group.label);
+    const bool has_class = group.label >= 0;
+    groups.push_back(
+        {{"title", has_class ? names.at(label) : "Samples"},
+         {"note", has_class && label < counts.size() ? grouped(counts[label]) + " samples" : ""},
+         {"samples", shown_pictures(dataset, CheckedSplit(dataset, Split::kTrain).get(group.numbers), seed, epochs)}});
+  }
+  return groups;
 }
-
-namespace {
 
 Json samples_in(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers, uint64_t seed,
                 const std::vector<int64_t>& epochs) {
@@ -183,6 +183,28 @@ Json samples_in(const Dataset& dataset, Split split, const std::vector<int64_t>&
 }
 
 }  // namespace
+
+Json samples_section(const Dataset& dataset, const DataSurvey& survey, uint64_t seed) {
+  Json section{{"id", "samples"},
+               {"title", "Training samples"},
+               {"text", Json::array({"Augmentation: " + augmentation_text(survey.augmentation) + "."})}};
+  auto order = epoch_order(seed, 0, dataset.size(Split::kTrain));
+  order.resize(std::min<size_t>(order.size(), kRows));
+  const CheckedSplit split(dataset, Split::kTrain);
+  if (!are_pictures(dataset, split.get(std::span(order).first(1)))) {
+    section["samples"] = shown_rows(survey.spec, split.get(order));
+    return section;
+  }
+  section["groups"] = picture_groups(dataset, survey, seed);
+  section["large"] = std::ranges::max(survey.spec.sample_shape) > kSmallSide;
+  if (survey.augmentation.changed > 0)
+    section["text"].push_back(
+        "The first picture of each row is the sample as it is stored; the others are what the first epochs see in its "
+        "place.");
+  if (const auto shown = section["groups"].size(); static_cast<int64_t>(shown) < survey.spec.classes)
+    section["text"].push_back(log::text("Shown are ", shown, " of ", grouped(survey.spec.classes), " classes."));
+  return section;
+}
 
 Json shown_samples(const Dataset& dataset, const std::vector<int64_t>& numbers, uint64_t seed, int64_t epoch) {
   std::vector<int64_t> epochs;

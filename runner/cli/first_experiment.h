@@ -1,38 +1,53 @@
 // SPDX-License-Identifier: MIT
-// Writes a first experiment for data that have been looked at: a model of their size and kind, and settings that learn
-// something of most data.
+// An experiment on its way, for `ddprun init`: a template, and what its places get.
 #pragma once
 
-#include "data/data_text.h"
+#include "agent/checked_experiment.h"
+#include "base/run_files.h"
+#include "cli/yaml_template.h"
 
-#include <ddprun/value.h>
-
-#include <map>
+#include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 
 // The files in plugins/init, as they were when the program was built (cmake/embed_texts.cmake).
-extern const char* const kLargePicturesExperiment;
-extern const char* const kNumbersExperiment;
-extern const char* const kPicturesExperiment;
-extern const char* const kPixelsExperiment;
+extern const char* const kPhotosExperiment;
+extern const char* const kTableExperiment;
 extern const char* const kTextExperiment;
-extern const char* const kValuesExperiment;
 
-struct FirstExperiment {
-  std::string place;                           // what `ddprun init` was given
-  std::string file, name;                      // of the experiment
-  Value dataset;                               // its section, with `plugin`
-  std::map<std::string, std::string> remarks;  // beside the dataset's keys
-  DataSurvey survey;                           // of the dataset with these options
+class FirstExperiment {
+ public:
+  // `overrides` are options of the dataset, dataset.KEY=VALUE, which stand in the place of what would be chosen. Throws
+  // UserError for others, and if `file` exists.
+  FirstExperiment(const char* yaml_template, std::filesystem::path file, const std::string& name,
+                  std::vector<std::string> overrides);
+
+  bool is_asked_for(const std::string& option) const;
+
+  // Give a place of the template its value: a number or list of such, nothing (which only lets the line stand), or
+  // paths, which stand relative to the file if they lie in its folder. Lines whose places have no value are left out.
+  void set(const std::string& place, const std::string& value = "");
+  void set_paths(const std::string& place, const std::vector<std::filesystem::path>& paths);
+  void leave_out(const std::string& place);
+
+  // Composes and checks it as any experiment, with more overrides, and starts its data. Throws UserError.
+  CheckedExperiment opened(const std::vector<std::string>& more = {}) const;
+
+  // Writes the file. Throws UserError if another process has made it meanwhile.
+  void write();
+
+ private:
+  std::string text() const;
+
+  std::string template_;
+  std::filesystem::path path_;
+  NewFile file_;
+  std::vector<std::string> overrides_;
+  std::vector<std::pair<std::string, Value>> asked_;  // by option
+  PlaceValues values_;
 };
-
-// Returns the experiment as YAML with comments. Throws UserError if no model that comes with ddprun learns such data.
-std::string first_experiment_text(const FirstExperiment& first);
-
-// Returns how many times more training samples the largest class has than the smallest that has any; 1 if the data have
-// no classes, or are texts.
-double imbalance(const DataSurvey& survey);
 
 }  // namespace ddprun

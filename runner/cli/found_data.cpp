@@ -1,110 +1,141 @@
 // SPDX-License-Identifier: MIT
 #include "cli/found_data.h"
 
-#include "base/log.h"
 #include "base/nearest_path.h"
-#include "cli/table_arrays.h"
 #include "picture_files.h"
-#include "plugin_host/plugin_host.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
 
 #include <algorithm>
-#include <vector>
+#include <fstream>
+#include <string>
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+using Paths = std::vector<fs::path>;
 
-constexpr int kDeepest = 4;         // folders below the one that is looked at
-constexpr size_t kMostFiles = 1e7;  // listed; more are no single data set
+constexpr size_t kLookedAt = 200;  // pictures, for their size
+constexpr auto kExpected =
+    "; expected pictures, in FOLDER/<class>/<picture> or FOLDER/train/<class>/<picture>, a text, or a table, a .csv, "
+    ".tsv or .parquet file, named itself: ddprun init FILE; `ddprun docs data` says how to bring other data";
 
-FoundFiles list_files(const fs::path& folder) {
-  FoundFiles found{.folder = folder};
+Paths files_in(const fs::path& place) {
   std::error_code error;
-  fs::recursive_directory_iterator at(folder, fs::directory_options::follow_directory_symlink, error);
+  if (!fs::is_directory(place, error)) return {place};
+  Paths found;
+  fs::recursive_directory_iterator at(place, fs::directory_options::follow_directory_symlink, error);
   for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
-    const bool hidden = is_litter(at->path().filename().string());
-    if (at->is_directory(ignored)) {
-      if (hidden || at.depth() >= kDeepest) at.disable_recursion_pending();
-    } else if (!hidden && found.files.size() < kMostFiles) {
-      found.files.push_back(at->path());
-    }
+    const bool is_folder = at->is_directory(ignored), hidden = is_litter(at->path().filename().string());
+    if (is_folder && (hidden || at.depth() >= 4)) at.disable_recursion_pending();
+    if (!is_folder && !hidden) found.push_back(at->path());
   }
-  if (error) throw UserError(folder.string() + ": cannot be listed: " + error.message());
-  std::ranges::sort(found.files);
+  if (error) throw UserError(place.string() + ": cannot be listed: " + error.message());
+  std::ranges::sort(found);
   return found;
 }
 
-FoundFiles look_at(const fs::path& place) {
+// Returns those that are called so.
+Paths called(const Paths& files, bool (*is_called)(const fs::path& file)) {
+  Paths found;
+  std::ranges::copy_if(files, std::back_inserter(found), is_called);
+  return found;
+}
+
+bool is_text_file(const fs::path& file) {
   std::error_code error;
-  const auto path = fs::absolute(place).lexically_normal();
-  if (fs::is_directory(path, error)) return list_files(path.has_filename() ? path : path.parent_path());
-  if (!fs::is_regular_file(path, error))
-    throw UserError(place.string() + ": there is no such folder or file" + did_you_mean(place));
-  return {.folder = path.parent_path(), .files = {path}};
+  const auto ending = ending_of(file.filename().string());
+  return (ending == ".txt" || ending == ".text" || ending == ".md") && fs::is_regular_file(file, error);
 }
 
-// Returns those of the highest rank.
-std::vector<FoundData> ask(const std::vector<PluginInfo>& datasets, const FoundFiles& found,
-                           const PluginHost& plugins) {
-  std::vector<FoundData> all;
-  for (const auto& dataset : datasets) {
-    if (auto recognized = plugins.recognize(dataset, found)) all.push_back({dataset.name, std::move(*recognized)});
+bool is_table_file(const fs::path& file) { return is_table_name(file.filename().string()); }
+
+// A list of pictures begins with "file,label".
+bool is_list(const fs::path& file) {
+  std::error_code error;
+  std::string line;
+  if (!fs::is_regular_file(file, error)) return false;  // to read a pipe would be to wait
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  std::ranges::transform(line, line.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return line.substr(line.starts_with("\xEF\xBB\xBF") ? 3 : 0).starts_with("file,label");
+}
+
+int64_t number_at(const std::string& bytes, size_t at, size_t count) {
+  int64_t number = 0;
+  for (size_t i = 0; i < count; ++i) number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return number;
+}
+
+bool read(std::ifstream& stream, std::string& bytes, size_t count) {
+  bytes.resize(count);
+  return static_cast<bool>(stream.read(bytes.data(), static_cast<std::streamsize>(count)));
+}
+
+// Follows a JPEG's segments to its frame header: FF C0 to FF CF, without C4, C8 and CC (ITU T.81, B.1.1.3).
+int64_t jpeg_side(std::ifstream& stream) {
+  stream.seekg(2);
+  for (std::string bytes; read(stream, bytes, 4) && bytes[0] == '\xFF';) {
+    const auto marker = number_at(bytes, 1, 1), length = number_at(bytes, 2, 2);
+    const bool frame = marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+    if (frame) return read(stream, bytes, 5) ? std::min(number_at(bytes, 1, 2), number_at(bytes, 3, 2)) : 0;
+    stream.seekg(length - 2, std::ios::cur);
   }
-  if (all.empty()) return all;
-  const auto rank = [](const FoundData& data) { return data.recognized.by; };
-  const auto best = std::ranges::min(all, {}, rank).recognized.by;
-  std::erase_if(all, [&](const FoundData& data) { return rank(data) != best; });
-  return all;
+  return 0;
 }
 
-std::string known_text(const std::vector<PluginInfo>& datasets) {
-  std::string text = "expected data for one of these datasets:";
-  for (const auto& dataset : datasets) text += "\n  " + dataset.name + ": " + dataset.help;
-  return text + "\nor a table, a .csv, .tsv or .parquet file, named itself: ddprun init FILE" +
-         "\n`ddprun docs data` says how to bring other data";
+// Returns the shorter side of a PNG or JPEG picture, from its header; 0 for another file.
+int64_t shorter_side(const fs::path& picture) {
+  std::ifstream stream(picture, std::ios::binary);
+  std::string head;
+  constexpr size_t kHead = 24;  // of a PNG: signature, length and type of the first chunk, width, height
+  if (!read(stream, head, kHead)) return 0;
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return std::min(number_at(head, 16, 4), number_at(head, 20, 4));
+  return head.starts_with("\xFF\xD8") ? jpeg_side(stream) : 0;
 }
 
-[[noreturn]] void refuse(const FoundFiles& found, const std::vector<PluginInfo>& datasets) {
-  const auto where = found.folder.string() + ": ";
-  if (found.files.empty()) throw UserError(where + "there are no files; " + known_text(datasets));
-  const auto tables = found.ending_in(kTableEndings);
-  if (!tables.empty())
-    throw UserError(where + found.counted(tables, "table") + ": name one of them: ddprun init " +
-                    shell_word(tables.front().string()));
-  throw UserError(where + found.counted(found.files, "file") + ", of kinds that no dataset reads; " +
-                  known_text(datasets));
+std::optional<int64_t> median_side(const Paths& pictures) {
+  std::vector<int64_t> sides;
+  for (size_t i = 0; i < pictures.size(); i += std::max<size_t>(1, pictures.size() / kLookedAt))
+    if (const auto side = shorter_side(pictures[i]); side > 0) sides.push_back(side);
+  if (sides.empty()) return std::nullopt;
+  std::ranges::sort(sides);
+  return sides[sides.size() / 2];
 }
 
-// Plugins that can be loaded, and know files.
-std::vector<PluginInfo> recognizing(const PluginHost& plugins) {
-  auto datasets = plugins.list("dataset");
-  std::erase_if(datasets, [&](const PluginInfo& plugin) {
-    if (!plugin.problem.empty()) log::warn(plugin.file.string() + " is not asked: " + plugin.problem);
-    return !plugin.problem.empty() || !load_plugin_file(plugin.file).recognize;
-  });
-  return datasets;
+[[noreturn]] void refuse(const fs::path& place, const Paths& files) {
+  const auto where = place.string() + ": ";
+  if (files.empty()) throw UserError(where + "there are no files" + kExpected);
+  if (const auto tables = called(files, is_table_file); !tables.empty())
+    throw UserError(where + "there is a table: name it itself: ddprun init " + shell_word(tables.front().string()));
+  throw UserError(where + "there is neither a picture nor a text, but files such as " +
+                  files.front().lexically_relative(place).string() + kExpected);
 }
 
 }  // namespace
 
-FoundData find_data(const fs::path& place, const PluginHost& plugins) {
-  const auto found = look_at(place);
-  const auto datasets = recognizing(plugins);
-  auto answers = ask(datasets, found, plugins);
-  if (answers.empty()) refuse(found, datasets);
-  const auto where = found.folder.string() + ": ";
-  const auto& one = answers.front();
-  if (answers.size() > 1)
-    throw UserError(where + "a mixture of " + one.recognized.what + ", and " + answers[1].recognized.what +
-                    ", which the datasets " + one.plugin + " and " + answers[1].plugin +
-                    " read; expected one kind of data; move the others to a folder of their own");
-  if (!one.recognized.problem.empty()) throw UserError(where + one.recognized.what + ": " + one.recognized.problem);
-  return one;
+FoundData find_data(const fs::path& place) {
+  std::error_code error;
+  if (!fs::exists(place, error))
+    throw UserError(place.string() + ": there is no such folder or file" + did_you_mean(place));
+  auto path = fs::absolute(place).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const auto files = files_in(path);
+  FoundData found{.folder = path};
+  const auto pictures = called(files, is_picture);
+  const auto is_beside = [&](const fs::path& file) { return file == path || file.parent_path() == path; };
+  if (pictures.empty() || !fs::is_directory(path, error)) {
+    std::ranges::copy_if(called(files, is_text_file), std::back_inserter(found.texts), is_beside);
+    if (found.texts.empty()) refuse(path, files);
+    return found;
+  }
+  const auto lists = called(called(files, is_table_file), is_list);
+  if (const auto list = std::ranges::find_if(lists, is_beside); list != lists.end()) found.list = *list;
+  found.side = median_side(pictures);
+  return found;
 }
 
 }  // namespace ddprun

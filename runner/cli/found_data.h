@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Lists the files in a folder, and asks the dataset plugins which of them reads these.
+// Looks at files that somebody wants to train on, for `ddprun init`: pictures in folders, or texts.
 #pragma once
 
-#include <ddprun/found_files.h>
-
+#include <cstdint>
 #include <filesystem>
-#include <string>
+#include <optional>
+#include <vector>
 
 namespace ddprun {
 
-class PluginHost;
-
 struct FoundData {
-  std::string plugin;
-  Recognized recognized;
+  std::filesystem::path folder;              // absolute
+  std::vector<std::filesystem::path> texts;  // none: there are pictures
+  std::filesystem::path list;                // the table beside the pictures that gives their classes; may be empty
+  std::optional<int64_t> side;               // the shorter side of a picture, the median of some
 };
 
-// Takes a folder, or a single file. Throws UserError if no dataset reads what is there, if the one that knows it cannot
-// read it so, and if there are data of two kinds, saying what was found and what was expected.
-FoundData find_data(const std::filesystem::path& place, const PluginHost& plugins);
+// Takes a folder, or a single text. Throws UserError if there is neither a picture nor a text, saying what was found
+// and what was expected.
+FoundData find_data(const std::filesystem::path& place);
 
 }  // namespace ddprun

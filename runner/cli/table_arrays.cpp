@@ -45,7 +45,7 @@ TableArrays::TableArrays(const Arguments& arguments, fs::path folder) : folder_(
   if (fs::exists(fs::symlink_status(folder_, ignored)))
     throw UserError(folder_.string() +
                     ": it exists already, and the table's arrays go there; remove it, name another " +
-                    "experiment with --out, or go on with it: ddprun init " + folder_.string());
+                    "experiment with --out");
   std::vector<std::string> words{"--table=" + arguments.target, "--out", folder_.string()};
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});

@@ -95,8 +95,7 @@ void add_data(CLI::App& data, Arguments& arguments) {
 
 void add_init(CLI::App& init, Arguments& arguments) {
   init.add_option("data", arguments.target,
-                  "a folder of pictures in class folders, arrays, a text, or the files of MNIST or CIFAR; or a table, "
-                  "a .csv, .tsv or .parquet file")
+                  "a folder of pictures in class folders, a text, or a table, a .csv, .tsv or .parquet file")
       ->required();
   add_overrides(init, arguments, "dataset.KEY=VALUE ...: options of the dataset, such as dataset.skip_unreadable=true");
   const auto add_of_table = [&](const char* name, std::string& value, const char* type, const char* help) {

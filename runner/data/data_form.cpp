@@ -46,11 +46,6 @@ ByteRange byte_range(const ImageStore& store) {
   return range;
 }
 
-std::string_view name_of_type(at::ScalarType type) {
-  const auto known = std::ranges::find(kTypes, type, &std::pair<std::string_view, at::ScalarType>::second);
-  return known == kTypes.end() ? "float32" : known->first;
-}
-
 at::ScalarType type_named(const std::string& name) {
   const auto type = std::ranges::find(kTypes, name, &std::pair<std::string_view, at::ScalarType>::first);
   if (type == kTypes.end()) throw UserError("unknown type " + name);
@@ -76,6 +71,11 @@ void add_files(const Value& value, std::map<std::string, std::string>& files) {
 }
 
 }  // namespace
+
+std::string_view type_name(at::ScalarType type) {
+  const auto known = std::ranges::find(kTypes, type, &std::pair<std::string_view, at::ScalarType>::second);
+  return known == kTypes.end() ? "float32" : known->first;
+}
 
 std::optional<ByteRange> byte_range_of(const Dataset& dataset) {
   const auto* format = in_plugin({"dataset", "image_format"}, [&] { return dataset.image_format(); });
@@ -173,11 +173,11 @@ void warn_of_other_files(const std::filesystem::path& run_dir, const Value& conf
 
 std::string to_json(const DataForm& form) {
   Json json{{"sample_shape", form.spec.sample_shape},
-            {"type", name_of_type(form.input_type)},
+            {"type", type_name(form.input_type)},
             {"classes", form.spec.classes},
             {"class_names", form.spec.class_names},
             {"samples", form.samples}};
-  if (form.target_type) json["target"] = {{"type", name_of_type(*form.target_type)}, {"shape", form.target_shape}};
+  if (form.target_type) json["target"] = {{"type", type_name(*form.target_type)}, {"shape", form.target_shape}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
   if (form.brightness)
     json["brightness"] = {{"least", form.brightness->least}, {"greatest", form.brightness->greatest}};

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -45,6 +46,9 @@ struct DataForm {
   DataAccount account = {};                        // of it only the digest is read back
   std::map<std::string, std::string> files = {};   // that the experiment names, such as a model's: a digest of each
 };
+
+// Returns "float32", the name in numpy and PyTorch.
+std::string_view type_name(at::ScalarType type);
 
 // Returns what the dataset's own pictures become, of bytes that it lends or decodes; nothing if it makes inputs
 // otherwise. Once the dataset has started, or has an image_format().

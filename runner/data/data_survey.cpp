@@ -1,41 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "data/data_survey.h"
 
+#include "config/experiment.h"
+#include "data/account.h"
 #include "data/checked_split.h"
+#include "data/data_form.h"
 #include "data/loader.h"
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/image_store.h>
-#include <ddprun/objective.h>
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
+#include <iterator>
+#include <ranges>
 
 namespace ddprun {
 namespace {
 
 constexpr int64_t kFewSamples = 64;  // examined whatever they cost
-constexpr int64_t kBatch = 64;
+constexpr size_t kBatch = 64, kTableRows = 4096;
 constexpr int64_t kAugmented = 16;
-constexpr size_t kTableRows = 4096;
-
-// Returns "float32", the name in numpy and PyTorch.
-std::string type_name(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat: return "float32";
-    case at::kDouble: return "float64";
-    case at::kLong: return "int64";
-    case at::kInt: return "int32";
-    case at::kByte: return "uint8";
-    case at::kBool: return "bool";
-    default: return c10::toString(type);
-  }
-}
 
 // Sums numbers and the squares of their distances from one of them: squares of the numbers themselves would lose a
 // small spread.
@@ -55,7 +44,7 @@ class RangeSums {
     range_.least = std::min(range_.least, least);
     range_.greatest = std::max(range_.greatest, greatest);
     range_.count += wide.numel();
-    wide.sub_(origin_);
+    wide = wide - origin_;
     sum_ += wide.sum().item<double>();
     squares_ += wide.dot(wide).item<double>();
   }
@@ -75,74 +64,51 @@ class RangeSums {
 };
 
 // Skips labels that are not classes, in a target that an objective or a model reads in its own way.
-void add_classes(const at::Tensor& labels, SplitSurvey& found) {
+void count_classes(const at::Tensor& labels, std::vector<int64_t>& per_class) {
   const auto flat = labels.flatten().contiguous();
   const auto* first = flat.const_data_ptr<int64_t>();
-  auto& per_class = found.per_class;
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    if (first[i] >= 0 && first[i] < static_cast<int64_t>(per_class.size())) ++per_class[static_cast<size_t>(first[i])];
-    found.ignored += first[i] == kIgnoredClass ? 1 : 0;
-  }
+  for (int64_t i = 0; i < flat.numel(); ++i)
+    if (first[i] >= 0 && first[i] < std::ssize(per_class)) ++per_class[static_cast<size_t>(first[i])];
 }
 
-int64_t numbers_of_sample(const DataSpec& spec) {
-  int64_t numbers = 1;
-  for (const auto size : spec.sample_shape) numbers *= std::max<int64_t>(size, 1);
-  return numbers;
+// Calls `take` with batches of samples that are spread evenly over a split, 64 or as many more as have `most_numbers`.
+// Returns how many they are.
+template <class Take>
+int64_t look(const Dataset& dataset, const DataSpec& spec, Split which, int64_t most_numbers, size_t batch,
+             const Take& take) {
+  const auto each = std::max<int64_t>(1, c10::multiply_integers(spec.sample_shape));
+  const auto numbers = spread_numbers(dataset.size(which), std::max(kFewSamples, most_numbers / each));
+  const CheckedSplit split(dataset, which);
+  for (size_t begin = 0; begin < numbers.size(); begin += batch)
+    take(split.get(std::span(numbers).subspan(begin, std::min(batch, numbers.size() - begin))));
+  return std::ssize(numbers);
 }
 
-class SplitCount {
- public:
-  SplitCount(const Dataset& dataset, const DataSpec& spec, Split split, int64_t size)
-      : dataset_(dataset), spec_(spec), labels_(known_labels(dataset, split)) {
-    found_ = {.split = split, .samples = size};
-  }
-
-  SplitSurvey look(int64_t most_numbers) {
-    const auto most = std::max(kFewSamples, most_numbers / numbers_of_sample(spec_));
-    const auto numbers = spread_numbers(found_.samples, most);
-    const CheckedSplit split(dataset_, found_.split);
-    found_.looked_at = static_cast<int64_t>(numbers.size());
-    for (size_t begin = 0; begin < numbers.size(); begin += kBatch) {
-      const auto end = std::min(begin + kBatch, numbers.size());
-      take(split.get(std::span(numbers).subspan(begin, end - begin)));
+SplitSurvey survey_split(const Dataset& dataset, const DataSpec& spec, Split which, int64_t most_numbers) {
+  const auto labels = known_labels(dataset, which);
+  SplitSurvey found{.split = which, .samples = dataset.size(which)};
+  std::vector<int64_t> per_class(static_cast<size_t>(spec.classes));
+  std::vector<RangeSums> sums;
+  bool has_classes = labels.defined();
+  found.looked_at = look(dataset, spec, which, most_numbers, kBatch, [&](const Batch& batch) {
+    const auto tensors = batch.tensors();
+    const bool is_classes = spec.classes > 0 && batch.target.scalar_type() == at::kLong;
+    sums.resize(tensors.size());
+    found.parts.clear();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const auto& [name, tensor] = tensors[i];
+      found.parts.push_back({name, std::string(type_name(tensor.scalar_type())), tensor.sizes().slice(1).vec(), {}});
+      if (name != "target" || !is_classes) sums[i].add(tensor);
     }
-    if (labels_.defined()) {
-      found_.per_class.resize(static_cast<size_t>(spec_.classes));
-      add_classes(labels_, found_);
-    }
-    if (!found_.per_class.empty()) found_.counted = labels_.defined() ? found_.samples : found_.looked_at;
-    found_.input = input_.range();
-    found_.target = target_.range();
-    for (auto& extra : found_.extras) extra.range = extras_[extra.name].range();
-    return found_;
-  }
-
- private:
-  void take(const Batch& batch) {
-    found_.input_type = type_name(batch.input.scalar_type());
-    found_.target_type = type_name(batch.target.scalar_type());
-    found_.target_shape = batch.target.sizes().slice(1).vec();
-    input_.add(batch.input);
-    found_.extras.clear();
-    for (const auto& [name, extra] : batch.extras) {
-      found_.extras.push_back({.name = name, .type = type_name(extra.scalar_type())});
-      extras_[name].add(extra);
-    }
-    const bool classes = spec_.classes > 0 && batch.target.scalar_type() == at::kLong;
-    if (!classes) return target_.add(batch.target);
-    if (labels_.defined()) return;
-    found_.per_class.resize(static_cast<size_t>(spec_.classes));
-    add_classes(batch.target, found_);
-  }
-
-  const Dataset& dataset_;
-  const DataSpec& spec_;
-  at::Tensor labels_;
-  SplitSurvey found_;
-  RangeSums input_, target_;
-  std::map<std::string, RangeSums> extras_;
-};
+    if (is_classes && !labels.defined()) count_classes(batch.target, per_class);
+    has_classes |= is_classes;
+  });
+  if (labels.defined()) count_classes(labels, per_class);
+  if (has_classes) found.per_class = std::move(per_class);
+  if (!found.per_class.empty()) found.counted = labels.defined() ? found.samples : found.looked_at;
+  for (size_t i = 0; i < sums.size(); ++i) found.parts[i].range = sums[i].range();
+  return found;
+}
 
 // A NaN is the same as another.
 bool are_same(const at::Tensor& one, const at::Tensor& other) {
@@ -180,67 +146,61 @@ std::vector<SplitSurvey> survey_splits(const Dataset& dataset, int64_t most_numb
   std::vector<SplitSurvey> splits;
   for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
     const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(split); });
-    if (size > 0) splits.push_back(SplitCount(dataset, spec, split, size).look(most_numbers));
+    if (size > 0) splits.push_back(survey_split(dataset, spec, split, most_numbers));
   }
   if (!splits.empty() && splits.front().split == Split::kTrain) splits.front().scales = doubt_of_scales(dataset);
   return splits;
 }
 
-std::vector<NumberRange> survey_columns(const Dataset& dataset) {
-  constexpr int64_t kMostNumbers = 20'000'000;
-  const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
-  const auto numbers =
-      spread_numbers(dataset.size(Split::kTrain), std::max(kFewSamples, kMostNumbers / numbers_of_sample(spec)));
-  const CheckedSplit split(dataset, Split::kTrain);
-  std::vector<RangeSums> columns(static_cast<size_t>(spec.sample_shape.at(0)));
-  for (size_t begin = 0; begin < numbers.size(); begin += kTableRows) {
-    const auto end = std::min(begin + kTableRows, numbers.size());
-    const auto rows = split.get(std::span(numbers).subspan(begin, end - begin)).input;
-    for (size_t i = 0; i < columns.size(); ++i) columns[i].add(rows.select(1, static_cast<int64_t>(i)));
-  }
-  std::vector<NumberRange> ranges;
-  for (const auto& column : columns) ranges.push_back(column.range());
-  return ranges;
+DataSurvey survey_data(const Dataset& dataset, const Experiment& experiment, int64_t most_numbers) {
+  DataSurvey survey{.experiment = experiment.name,
+                    .dataset = experiment.dataset.plugin,
+                    .spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
+                    .splits = survey_splits(dataset, most_numbers),
+                    .augmentation = survey_augmentation(dataset, experiment.seed),
+                    .account = account_of(dataset)};
+  if (survey.augmentation.samples == 0) throw PluginMistake({"dataset", "it has no training samples"});
+  return survey;
 }
 
-namespace {
-
-std::string doubt_of_columns(const at::Tensor& inputs) {
-  constexpr double kTooFarApart = 30;
-  if (inputs.dim() != 2 || inputs.size(0) < 2 || inputs.size(1) < 2 || !inputs.is_floating_point()) return "";
-  const auto deviations = inputs.to(at::kDouble).std(0, /*unbiased=*/false).nan_to_num().contiguous();
-  const auto* first = deviations.const_data_ptr<double>();
-  int64_t least = -1, most = -1;
-  for (int64_t i = 0; i < deviations.numel(); ++i) {
-    if (first[i] <= 0 || !std::isfinite(first[i])) continue;  // a column that is the same everywhere has no scale
-    if (least < 0 || first[i] < first[least]) least = i;
-    if (most < 0 || first[i] > first[most]) most = i;
-  }
-  if (least < 0 || first[most] < kTooFarApart * first[least] || first[most] < 2) return "";
-  char text[200];
-  std::snprintf(
-      text, sizeof text,
-      "the columns have very different scales: the deviation of column %lld, counted from 0, is %.3g, and that "
-      "of column %lld %.3g",
-      static_cast<long long>(most), first[most], static_cast<long long>(least), first[least]);
-  return text + std::string(
-                    "; a network learns badly from that. Give a mean and a deviation for each column (dataset "
-                    "tensors: mean and std; `ddprun init` writes them)");
-}
-
-}  // namespace
-
-std::string doubt_of_scales(const Dataset& dataset) {
-  constexpr int64_t kManySamples = 1000, kMostNumbers = 2'000'000;
+std::vector<NumberRange> survey_columns(const Dataset& dataset, int64_t most_numbers) {
   const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
   const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(Split::kTrain); });
-  if (spec.sample_shape.size() != 1 || size == 0) return "";
-  const CheckedSplit split(dataset, Split::kTrain);
-  const auto doubt_of = [&](int64_t samples) {
-    return doubt_of_columns(split.get(spread_numbers(size, samples)).input);
-  };
-  const auto many = std::max(kFewSamples, std::min(kManySamples, kMostNumbers / numbers_of_sample(spec)));
-  return doubt_of(kFewSamples).empty() ? "" : doubt_of(many);
+  if (spec.sample_shape.size() != 1 || size == 0) return {};
+  std::vector<RangeSums> sums(static_cast<size_t>(spec.sample_shape.front()));
+  look(dataset, spec, Split::kTrain, most_numbers, kTableRows, [&](const Batch& batch) {
+    for (size_t i = 0; i < sums.size() && batch.input.is_floating_point(); ++i)
+      sums[i].add(batch.input.select(1, static_cast<int64_t>(i)));
+  });
+  std::vector<NumberRange> columns;
+  std::ranges::transform(sums, std::back_inserter(columns), &RangeSums::range);
+  return columns;
+}
+
+std::string doubt_of_scales(const Dataset& dataset) {
+  constexpr double kTooFarApart = 30;
+  constexpr int64_t kManySamples = 1000, kMostNumbers = 2'000'000;
+  std::string doubt;
+  for (const bool first_look : {true, false}) {
+    const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+    const auto numbers = std::min(kManySamples * c10::multiply_integers(spec.sample_shape), kMostNumbers);
+    const auto columns = survey_columns(dataset, first_look ? 0 : numbers);
+    // One that is the same everywhere has no scale.
+    auto with_scale = columns | std::views::filter([](const NumberRange& column) { return column.std > 0; });
+    if (with_scale.empty()) return "";
+    const auto least = std::ranges::min_element(with_scale, {}, &NumberRange::std);
+    const auto most = std::ranges::max_element(with_scale, {}, &NumberRange::std);
+    if (most->std < kTooFarApart * least->std || most->std < 2) return "";
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "the columns have very different scales: the deviation of column %td, counted from 0, is %.3g, and "
+                  "that of column %td %.3g",
+                  &*most - columns.data(), most->std, &*least - columns.data(), least->std);
+    doubt = text + std::string(
+                       "; a network learns badly from that. Give a mean and a deviation for each column (dataset "
+                       "tensors: mean and std; `ddprun init` writes them)");
+  }
+  return doubt;
 }
 
 AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed) {

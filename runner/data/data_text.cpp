@@ -8,58 +8,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 
 namespace ddprun {
 namespace {
 
-using Row = std::vector<std::string>;
-
-constexpr size_t kMostClasses = 20;   // shown in full
-constexpr size_t kFewestAndMost = 5;  // shown from each end if there are more
+constexpr int64_t kMostClasses = 20;  // shown one by one in the terminal
 constexpr size_t kWidestName = 30, kNamesTold = 5;
 
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
-}
-
-// Formats rows with the first column aligned left and the others right.
-std::string table(const std::vector<Row>& rows) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - width_of(row[i]), ' ');
-      text += i == 0 ? row[i] + (row.size() > 1 ? space : "") : "  " + space + row[i];
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-Row range_row(const std::string& what, const std::string& samples, const NumberRange& range) {
-  if (range.count == 0) return {what, samples, "-", "-", "-", "-"};
-  return {what, samples, number(range.least), number(range.greatest), number(range.mean), number(range.std)};
-}
-
-std::string splits_text(const DataSurvey& survey) {
-  std::vector<Row> rows{{"split", "samples", "least", "greatest", "mean", "std"}};
-  std::string parts;
-  for (const auto& split : survey.splits) {
-    const std::string name = split_name(split.split);
-    rows.push_back(range_row(name, grouped(split.samples), split.input));
-    if (split.target.count + split.target.not_finite > 0) rows.push_back(range_row("  target", "", split.target));
-    for (const auto& extra : split.extras) rows.push_back(range_row("  " + extra.name, "", extra.range));
-    if (split.looked_at == split.samples) continue;
-    parts +=
-        log::text(parts.empty() ? "" : ", ", grouped(split.looked_at), " of ", grouped(split.samples), " of ", name);
-  }
-  return table(rows) + (parts.empty() ? "" : "The values are those of " + parts + ", spread evenly.\n");
 }
 
 // Returns the splits whose classes are counted.
@@ -71,54 +30,31 @@ std::vector<const SplitSurvey*> counted(const DataSurvey& survey) {
   return splits;
 }
 
-Row class_row(const std::string& name, size_t index, const std::vector<const SplitSurvey*>& splits) {
-  Row row{cut_back(name, kWidestName)};
-  for (const auto* split : splits) row.push_back(grouped(split->per_class[index]));
-  return row;
-}
+// Wraps the text at 80 columns and indents the lines after the first.
+std::string told(const std::string& text) { return text.empty() ? "" : wrapped(text, 0, 2) + "\n"; }
 
-bool is_even(const SplitSurvey* split) {
-  return std::ranges::all_of(split->per_class, [&](int64_t count) { return count == split->per_class.front(); });
-}
-
-std::string even_text(const DataSurvey& survey, const std::vector<const SplitSurvey*>& splits) {
-  std::string text;
-  for (const auto* split : splits)
-    text += log::text(text.empty() ? "" : ", ", grouped(split->per_class.front()), " in ", split_name(split->split));
-  return log::text("Each of the ", grouped(survey.spec.classes), " classes has ", text, ".\n");
-}
-
-// Formats all classes or, if there are many, the rarest and the most frequent.
+// Returns a table, or of many classes a sentence.
 std::string classes_text(const DataSurvey& survey) {
-  const auto splits = counted(survey);
-  if (splits.empty()) return "";
-  const auto names = class_names(survey.spec, survey.spec.classes);
-  std::vector<size_t> order(names.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const bool folded = order.size() > kMostClasses;
-  if (folded) std::ranges::stable_sort(order, {}, [&](size_t index) { return splits.front()->per_class[index]; });
-  Row head{"class"};
-  std::string parts;
-  for (const auto* split : splits) {
-    const std::string name = split_name(split->split);
-    head.push_back(name);
-    if (split->counted < split->samples)
-      parts +=
-          log::text(parts.empty() ? "" : ", ", grouped(split->counted), " of ", grouped(split->samples), " of ", name);
-  }
-  if (folded && std::ranges::all_of(splits, is_even)) return "\n" + even_text(survey, splits);
-  std::vector<Row> rows{head};
-  for (size_t i = 0; i < order.size(); ++i) {
-    const bool shown = !folded || i < kFewestAndMost || i >= order.size() - kFewestAndMost;
-    if (shown) rows.push_back(class_row(names[order[i]], order[i], splits));
-    if (folded && i == kFewestAndMost)
-      rows.push_back({log::text("... ", order.size() - 2 * kFewestAndMost, " more, on the page")});
-  }
-  if (std::ranges::any_of(splits, [](const SplitSurvey* split) { return split->ignored > 0; })) {
-    rows.push_back({"ignored"});
-    for (const auto* split : splits) rows.back().push_back(grouped(split->ignored));
-  }
-  return "\n" + table(rows) + (parts.empty() ? "" : "Counts cover " + parts + ", spread evenly.\n");
+  if (counted(survey).empty()) return "";
+  auto table = classes_table(survey);
+  for (auto& row : table.rows) row.front() = cut_back(row.front(), kWidestName);
+  if (survey.spec.classes <= kMostClasses) return "\n" + table.text();
+  return "\n" + told(log::text("Each of the ", grouped(survey.spec.classes), " classes has ", counts_text(survey),
+                               "; all counts are on the page."));
+}
+
+std::string head_text(const DataSurvey& survey) {
+  const auto& parts = survey.splits.front().parts;
+  const auto form = [](const PartSurvey& part) {
+    return (part.shape.empty() ? "one " : shape_text(part.shape) + " ") + part.type;
+  };
+  std::string extras;
+  for (size_t i = 2; i < parts.size(); ++i)
+    extras += (i == 2 ? " with " : " and ") + parts[i].name + " of " + form(parts[i]);
+  const auto text =
+      log::text(survey.experiment, " has the dataset ", survey.dataset, ": samples of ", form(parts[0]), extras, ", ");
+  if (survey.spec.classes > 0) return text + grouped(survey.spec.classes) + " classes";
+  return text + "targets of " + form(parts[1]);
 }
 
 std::string first_names(const std::vector<std::string>& names) {
@@ -128,25 +64,99 @@ std::string first_names(const std::vector<std::string>& names) {
   return names.size() > kNamesTold ? text + log::text(" and ", names.size() - kNamesTold, " more") : text;
 }
 
-// Wraps the text at 80 columns and indents the lines after the first.
-std::string told(const std::string& text) { return wrapped(text, 0, 2) + "\n"; }
-
-std::string head_text(const DataSurvey& survey) {
-  const auto& first = survey.splits.front();
-  std::string extras;
-  for (const auto& [name, type, range] : first.extras) {
-    const auto& shape = survey.spec.extras.at(name);
-    extras += log::text(extras.empty() ? " with " : " and ", name, " of ", shape.empty() ? "one" : shape_text(shape),
-                        " ", type);
+void doubt_numbers(const SplitSurvey& split, std::vector<std::string>& found) {
+  const std::string name = split_name(split.split);
+  for (const auto& [part, type, shape, range] : split.parts) {
+    const auto what = part == "input" || part == "target" ? "the " + part + "s" : part;
+    if (range.not_finite > 0)
+      found.push_back(log::text(name, ": ", grouped(range.not_finite), " numbers of ", what, " are NaN or infinite"));
+    if (range.count > 1 && range.least == range.greatest)
+      found.push_back(log::text(name, ": all numbers of ", what, " are ", number(range.least)));
   }
-  auto text = log::text(survey.experiment, " has the dataset ", survey.dataset, ": samples of ",
-                        shape_text(survey.spec.sample_shape), " ", first.input_type, extras);
-  if (survey.spec.classes > 0) return text + log::text(", ", grouped(survey.spec.classes), " classes");
-  return text + ", targets of " + (first.target_shape.empty() ? "one " : shape_text(first.target_shape) + " ") +
-         first.target_type;
+}
+
+// Doubts classes without a training sample, but not of a text: none has all the words of a vocabulary.
+void doubt_classes(const DataSurvey& survey, std::vector<std::string>& found) {
+  const auto& train = survey.splits.front();
+  if (train.split != Split::kTrain || train.counted < train.samples || train.is_text()) return;
+  const auto names = class_names(survey.spec, survey.spec.classes);
+  std::vector<std::string> empty;
+  for (size_t i = 0; i < train.per_class.size(); ++i)
+    if (train.per_class[i] == 0) empty.push_back(names[i]);
+  if (!empty.empty())
+    found.push_back(log::text(empty.size(), empty.size() == 1 ? " class has" : " classes have",
+                              " no training sample: ", first_names(empty)));
 }
 
 }  // namespace
+
+std::string TextTable::text() const {
+  std::vector<size_t> widths(head.size());
+  auto lines = rows;
+  lines.insert(lines.begin(), head);
+  for (const auto& line : lines)
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
+  std::string text;
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      const std::string space(widths[i] - width_of(line[i]), ' ');
+      text += i == 0 ? line[i] + space : "  " + space + line[i];
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+TextTable values_table(const DataSurvey& survey) {
+  TextTable table{.head = {"split", "samples", "least", "greatest", "mean", "std"}, .rows = {}};
+  for (const auto& split : survey.splits) {
+    for (const auto& part : split.parts) {
+      const auto& range = part.range;
+      const bool is_input = &part == &split.parts.front();
+      if (!is_input && range.count + range.not_finite == 0) continue;  // classes
+      auto& row = table.rows.emplace_back();
+      row = {is_input ? split_name(split.split) : "  " + part.name, is_input ? grouped(split.samples) : ""};
+      for (const auto value : {range.least, range.greatest, range.mean, range.std})
+        row.push_back(range.count == 0 ? "-" : number(value));
+    }
+  }
+  return table;
+}
+
+TextTable classes_table(const DataSurvey& survey) {
+  TextTable table{.head = {"class"}, .rows = {}};
+  const auto splits = counted(survey);
+  if (splits.empty()) return table;
+  for (const auto& name : class_names(survey.spec, survey.spec.classes)) table.rows.push_back({name});
+  for (const auto* split : splits) {
+    table.head.emplace_back(split_name(split->split));
+    for (size_t i = 0; i < table.rows.size(); ++i) table.rows[i].push_back(grouped(split->per_class[i]));
+  }
+  return table;
+}
+
+std::string counts_text(const DataSurvey& survey) {
+  std::string text;
+  for (const auto* split : counted(survey)) {
+    const auto [least, most] = std::ranges::minmax(split->per_class);
+    text += log::text(text.empty() ? "" : ", ", grouped(least), least == most ? "" : " to " + grouped(most), " in ",
+                      split_name(split->split));
+  }
+  return text;
+}
+
+std::string coverage_text(const DataSurvey& survey) {
+  std::string parts;
+  bool counts_too = false;
+  for (const auto& split : survey.splits) {
+    if (split.looked_at == split.samples) continue;
+    parts += log::text(parts.empty() ? "" : ", ", grouped(split.looked_at), " of ", grouped(split.samples), " of ",
+                       split_name(split.split));
+    counts_too |= !split.per_class.empty() && split.counted < split.samples;
+  }
+  const auto what = counts_too ? "The values and counts" : "The values";
+  return parts.empty() ? "" : log::text(what, " are those of ", parts, ", spread evenly.");
+}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
@@ -163,36 +173,19 @@ std::string augmentation_text(const AugmentationSurvey& found) {
 std::vector<std::string> doubts(const DataSurvey& survey) {
   std::vector<std::string> found;
   for (const auto& split : survey.splits) {
+    doubt_numbers(split, found);
     const std::string name = split_name(split.split);
-    std::vector<std::pair<std::string, NumberRange>> ranges{{"the inputs", split.input}, {"the targets", split.target}};
-    for (const auto& extra : split.extras) ranges.emplace_back(extra.name, extra.range);
-    for (const auto& [what, range] : ranges) {
-      if (range.not_finite > 0)
-        found.push_back(log::text(name, ": ", grouped(range.not_finite), " numbers of ", what, " are NaN or infinite"));
-      if (range.count > 1 && range.least == range.greatest)
-        found.push_back(log::text(name, ": all numbers of ", what, " are ", number(range.least)));
-    }
     if (!split.scales.empty()) found.push_back(name + ": " + split.scales);
-    if (split.ignored > 0 && std::ranges::all_of(split.per_class, [](int64_t count) { return count == 0; }))
-      found.push_back(name + ": all targets are ignored, so that nothing counts");
+    if (!split.per_class.empty() && std::ranges::max(split.per_class) == 0)
+      found.push_back(name + ": no target is a class, so that nothing counts");
   }
-  const auto splits = counted(survey);
-  if (splits.empty() || splits.front()->split != Split::kTrain || splits.front()->counted < splits.front()->samples)
-    return found;
-  if (splits.front()->is_text()) return found;  // no text has all the words of a vocabulary
-  const auto names = class_names(survey.spec, survey.spec.classes);
-  std::vector<std::string> empty;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (splits.front()->per_class[i] == 0) empty.push_back(names[i]);
-  }
-  if (!empty.empty())
-    found.push_back(log::text(empty.size(), empty.size() == 1 ? " class has" : " classes have",
-                              " no training sample: ", first_names(empty)));
+  doubt_classes(survey, found);
   return found;
 }
 
 std::string data_text(const DataSurvey& survey) {
-  auto text = told(head_text(survey)) + "\n" + splits_text(survey) + classes_text(survey) + "\n";
+  auto text = told(head_text(survey)) + "\n" + values_table(survey).text() + told(coverage_text(survey)) +
+              classes_text(survey) + "\n";
   if (const auto account = account_text(survey.account); !account.empty()) text += told("Found: " + account + ".");
   text += told("Augmentation: " + augmentation_text(survey.augmentation) + ".");
   for (const auto& doubt : doubts(survey)) text += told("Warning: " + doubt + ".");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Formats what `ddprun data` prints: the samples of an experiment in lines of 80 columns.
+// What `ddprun data` shows of a survey, in lines of 80 columns and as the tables of its page.
 #pragma once
 
 #include "data/data_survey.h"
@@ -9,15 +9,26 @@
 
 namespace ddprun {
 
-struct DataSurvey {
-  std::string experiment, dataset;  // their names
-  DataSpec spec;
-  std::vector<SplitSurvey> splits;
-  AugmentationSurvey augmentation;
-  DataAccount account = {};
+std::string data_text(const DataSurvey& survey);
+
+// Rows of cells below a head.
+struct TextTable {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+
+  std::string text() const;  // the first column is aligned left, the others right
 };
 
-std::string data_text(const DataSurvey& survey);
+// Return the range of the numbers of each split, and how many samples of each class it has: no rows, if the task has no
+// classes.
+TextTable values_table(const DataSurvey& survey);
+TextTable classes_table(const DataSurvey& survey);
+
+// Returns "The values are those of 64 of 1,000 of train, spread evenly."; empty if the tables cover all samples.
+std::string coverage_text(const DataSurvey& survey);
+
+// Returns "732 to 1,300 in train, 50 in val", of a class; empty without classes.
+std::string counts_text(const DataSurvey& survey);
 
 // Returns a sentence about what training does to the samples.
 std::string augmentation_text(const AugmentationSurvey& found);

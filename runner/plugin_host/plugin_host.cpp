@@ -122,15 +122,6 @@ void PluginHost::build(const std::vector<const PluginChoice*>& choices) const {
   search_.build(plugins);
 }
 
-std::optional<Recognized> PluginHost::recognize(const PluginInfo& dataset, const FoundFiles& found) const {
-  const auto& descriptor = load_plugin_file(dataset.file);
-  std::optional<Recognized> recognized;
-  if (!descriptor.recognize) return std::nullopt;
-  const auto section = "plugin " + dataset.name;
-  in_plugin({section.c_str(), "recognize"}, [&] { descriptor.recognize(&found, &recognized); });
-  return recognized;
-}
-
 PluginDescription PluginHost::describe(const std::string& name_or_path, const std::string& kind) const {
   PluginDescription description{.info = search_.find(name_or_path, kind)};
   const auto& info = description.info;

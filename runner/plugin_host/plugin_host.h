@@ -6,8 +6,6 @@
 #include "plugin_host/plugin_file.h"
 #include "plugin_host/plugin_search.h"
 
-#include <ddprun/found_files.h>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -61,10 +59,6 @@ class PluginHost {
 
   // Builds those that are not built yet at once; make_...() would build one after the other.
   void build(const std::vector<const PluginChoice*>& choices) const;
-
-  // Returns what a dataset plugin makes of these files; nothing if it does not know them, or recognizes none. Throws
-  // UserError for a flaw of the file, and PluginMistake or PluginFailure for what the plugin throws.
-  std::optional<Recognized> recognize(const PluginInfo& dataset, const FoundFiles& found) const;
 
   // Loads it and constructs one object without options, to learn what it declares. An empty kind matches any.
   PluginDescription describe(const std::string& name_or_path, const std::string& kind) const;

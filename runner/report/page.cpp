@@ -71,7 +71,7 @@ std::string escape_html(std::string_view text) {
 std::string render_page(const std::string& title, const Json& data, const PageKind& kind) {
   const auto library = part("dygraph.min.js"), program = joined(".js");
   const std::vector<std::pair<std::string_view, std::string>> slots = {
-      {"{{mark}}", std::string(kind.mark)},
+      {"{{mark}}", kind.mark()},
       {"{{policy}}", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '" +
                          name_in_policy(library) + "' '" + name_in_policy(program) +
                          "'; form-action 'none'; base-uri 'none'"},

@@ -10,17 +10,15 @@
 
 namespace ddprun {
 
-// What a page shows. Its mark stands near the beginning of it: a file without that is not ours.
+// The command that writes a page. Its mark stands near the beginning of the page: a file without that is not ours.
 struct PageKind {
-  std::string_view key;   // of what is shown, in the page's data
-  std::string_view name;  // for people
-  std::string_view mark;
+  std::string_view command;
+  std::string_view name;  // of the page, for people
+
+  std::string mark() const { return "<meta name=\"generator\" content=\"ddprun " + std::string(command) + "\">"; }
 };
-inline constexpr PageKind kReportPage{"runs", "report", "<meta name=\"generator\" content=\"ddprun report\">"};
-inline constexpr PageKind kDataPage{"data", "page of data", "<meta name=\"generator\" content=\"ddprun data\">"};
-inline constexpr PageKind kPredictionsPage{"predicted", "page of predictions",
-                                           "<meta name=\"generator\" content=\"ddprun predict\">"};
-inline constexpr PageKind kStepPage{"step", "page of a step", "<meta name=\"generator\" content=\"ddprun replay\">"};
+inline constexpr PageKind kReportPage{"report", "report"}, kDataPage{"data", "page of data"},
+    kPredictionsPage{"predict", "page of predictions"}, kStepPage{"replay", "page of a step"};
 
 // Returns one self-contained HTML file. No text of the data can end the element it stands in, and only our own scripts
 // run: the page allows them by their digests, and forbids every request.

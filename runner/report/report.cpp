@@ -45,7 +45,7 @@ bool has_mark(const fs::path& file, std::string_view mark) {
 void require_ours(const PageKind& kind, const fs::path& out) {
   std::error_code error;
   const auto status = fs::symlink_status(out, error);
-  if (!fs::exists(status) || (fs::is_regular_file(status) && has_mark(out, kind.mark))) return;
+  if (!fs::exists(status) || (fs::is_regular_file(status) && has_mark(out, kind.mark()))) return;
   throw UserError(log::text(out.string(), " exists and is not a ", kind.name,
                             " of ddprun; it is not overwritten: choose another name"));
 }
@@ -76,10 +76,11 @@ void require_page(const PageKind& kind, const fs::path& out) {
   if (!fs::is_directory(folder)) throw UserError(out.string() + ": there is no folder " + folder.string());
 }
 
-void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json shown, const fs::path& out) {
+void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json sheet, const fs::path& out) {
   require_page(kind, out);
-  const auto page = render_page(
-      title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {kind.key, std::move(shown)}}, kind);
+  sheet["command"] = "ddprun " + std::string(kind.command);
+  const auto page =
+      render_page(title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"sheet", std::move(sheet)}}, kind);
   replace_file(out, page);
 }
 

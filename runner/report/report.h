@@ -24,9 +24,12 @@ void write_report(const std::vector<std::filesystem::path>& run_dirs, const std:
 // Checks the target of another page: throws UserError if a file of another kind is there, or no folder for it.
 void require_page(const PageKind& kind, const std::filesystem::path& out);
 
-// Writes what `ddprun data`, `ddprun predict` or `ddprun replay` has found, as page/data.js, page/predicted.js or
-// page/step.js shows it; `out` is checked as above.
-void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json shown,
+// Writes what `ddprun data`, `ddprun predict` or `ddprun replay` has found; `out` is checked as above. A sheet is
+// {"name", "about", "tiles": [[name, value, note]], "text": [...], "notice": {"title", "lines"}, "run": what it is
+// of, "sections"}, and a section {"id", "title", "text": [...]} with one of "table" ({"head": ["class", "train"],
+// "rows": [["cat", "1,200"]]}; "bars": true draws the counts), "groups" and "samples" (data_pictures.h) and "predicted"
+// (tables.h). Empty texts are left out; numbers in tiles, tables and losses are shown in four digits.
+void write_page(const PageKind& kind, const std::string& title, nlohmann::ordered_json sheet,
                 const std::filesystem::path& out);
 
 // Collects everything that the page shows of one run.

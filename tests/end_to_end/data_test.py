@@ -8,19 +8,10 @@ import unittest
 import zlib
 
 from browser import CHROMIUM, PageTest, data_of
+from init_test import png
 
 SIDE = 12
 SMALL = ("experiments/digits.yaml", "dataset.train_size=300", "dataset.val_size=40", "dataset.test_size=20")
-
-
-def png(red, green, blue):
-    """A picture of one colour."""
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    rows = (b"\0" + bytes([red, green, blue]) * SIDE) * SIDE
-    head = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def first_pixel(uri):
@@ -37,6 +28,14 @@ class Data(PageTest):
         lines = text[text.index(f"\n{head}") + 1:].split("\n\n")[0].splitlines()
         return {line.split()[0]: line.split()[1:] for line in lines}
 
+    def samples(self, page):
+        """The page's section of samples."""
+        return data_of(self.folder / page)["sheet"]["sections"][0]
+
+    def groups(self, page):
+        """{class: samples}."""
+        return {group["title"]: group["samples"] for group in self.samples(page)["groups"]}
+
     def show(self, *words):
         running = self.ddprun("data", *words)
         self.assertNotIn("warning", running.err())
@@ -51,15 +50,14 @@ class Data(PageTest):
         self.assertEqual(self.table(text, "class"), {"class": ["train", "val", "test"]} | {str(digit): ["30", "4", "2"] for digit in range(10)})
         self.assertEqual(self.table(text, "split")["train"][0], "300")
         self.assertIn("digits_data.html", text.splitlines()[-1])
-        data = data_of(self.folder / "digits_data.html")["data"]
-        self.assertEqual([group["label"] for group in data["groups"]], list(range(10)))
-        for group in data["groups"]:
-            for sample in group["samples"]:
-                self.assertEqual(sample["id"] % 10, group["label"], "digits come in turn")
+        groups = self.groups("digits_data.html")
+        self.assertEqual(list(groups), [str(digit) for digit in range(10)])
+        for digit, samples in groups.items():
+            for sample in samples:
+                self.assertEqual(sample["id"] % 10, int(digit), "digits come in turn")
                 self.assertEqual(sample["views"], [], "nothing is changed in training")
         again = self.show(*SMALL, "seed=43")
-        self.assertNotEqual([group["samples"] for group in data_of(self.folder / "digits_data.html")["data"]["groups"]],
-                            [group["samples"] for group in data["groups"]], "those that another training comes to first")
+        self.assertNotEqual(self.groups("digits_data.html"), groups, "those that another training comes to first")
         self.assertEqual(self.table(again, "split"), self.table(text, "split"))
 
     def test_pictures_in_the_wrong_folder_show_beside_its_name(self):
@@ -68,17 +66,17 @@ class Data(PageTest):
             folder = self.folder / "photos/train" / name
             folder.mkdir(parents=True)
             for i in range(5):
-                (folder / f"{i}.png").write_bytes(png(*colour))
+                (folder / f"{i}.png").write_bytes(png(SIDE, colour))
         (self.folder / "photos/train/red/0.png").rename(self.folder / "photos/train/green/swapped.png")
         text = self.show(*SMALL[:1], "dataset=image_folder", "dataset.root=photos", f"dataset.size={SIDE}", "dataset.flip=true",
                          "dataset.crop_padding=2", "name=photos", "--out", "look.html")
         self.assertEqual({name: row[0] for name, row in self.table(text, "class").items()} | {"class": "train"},
                          {"class": "train", "green": "6", "red": "4"})
         self.assertRegex(text, r"Augmentation: \d+ of 10 training samples are changed, differently in each epoch")
-        data = data_of(self.folder / "look.html")["data"]
-        shown = {data["classes"][group["label"]]: {first_pixel(sample["stored"]) for sample in group["samples"]} for group in data["groups"]}
+        groups = self.groups("look.html")
+        shown = {name: {first_pixel(sample["stored"]) for sample in samples} for name, samples in groups.items()}
         self.assertEqual(shown, {"green": {(0, 250, 0), (250, 0, 0)}, "red": {(250, 0, 0)}})
-        views = [sample["views"] for group in data["groups"] for sample in group["samples"]]
+        views = [sample["views"] for samples in groups.values() for sample in samples]
         self.assertTrue(all(len(set(pictures)) > 1 for pictures in views), "several views of each")
 
     def test_what_is_no_picture_is_told_as_it_is(self):
@@ -86,13 +84,12 @@ class Data(PageTest):
         self.assertIn("targets of one float32", " ".join(text.split()))
         self.assertIn("target", self.table(text, "split"))
         self.assertNotIn("\nclass", text)
-        rows = data_of(self.folder / "regression_data.html")["data"]["groups"][0]["samples"]
-        self.assertEqual(len(rows[0]["values"].split(", ")), 10)
+        rows = self.samples("regression_data.html")["samples"]
+        self.assertEqual(len(rows[0]["input"].split(", ")), 10)
         text = self.show("experiments/text.yaml")
-        self.assertIn("more, on the page", text)
-        rows = data_of(self.folder / "text_data.html")["data"]["groups"][0]["samples"]
-        for row in rows:
-            self.assertTrue(row["target"].startswith(row["values"].removeprefix("[\\n]")[1:20].rsplit("[", 1)[0]), row)
+        self.assertIn("all counts are on the page", " ".join(text.split()))
+        for row in self.samples("text_data.html")["samples"]:
+            self.assertTrue(row["target"].startswith(row["input"].removeprefix("[\\n]")[1:20].rsplit("[", 1)[0]), row)
 
     def test_nothing_else_is_overwritten(self):
         (self.folder / "notes.html").write_text("years of work")

@@ -31,7 +31,7 @@ WAYS = [
     (["plugins", "show", "unet"], {"models/unet"}),
     (["plugins", "show", "exported", "--kind", "objective"], {"objectives/exported"}),
     (["plugins", "check", "muon"], {"optimizers/muon"}),
-    (["init", "photos"], {part[len("lib/ddprun/plugins/"):-len(".so")] for part in PARTS if "/datasets/" in part}),
+    (["init", "photos"], {"datasets/image_folder", "models/convnet_bn", "optimizers/adamw"}),
     (["find-lr", *SMALL, "model=mlp", "--steps=10"], {"models/mlp"}),
     (["-m", *SMALL, "trainer.max_steps=1", "model=mlp,lenet"], {"models/mlp", "models/lenet"}),
 ]  # fmt: skip

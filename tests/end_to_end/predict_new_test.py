@@ -2,12 +2,11 @@
 """`ddprun predict RUN --input`: new files, without labels, predicted as those of the run's own splits."""
 
 import csv
-import json
-import re
 import shutil
 import struct
 import unittest
 
+from browser import data_of
 from command import SMALL, CommandTest
 from init_test import npy, png
 
@@ -74,12 +73,12 @@ class PredictNew(CommandTest):
         rows = self.rows("p.csv")
         self.assertEqual(list(rows[0])[:4], ["index", "file", "truth", "guess"])
         self.assertEqual([row["file"] for row in rows if row["truth"] != row["guess"]], [str(self.folder / "data/test/red/1.png")])
-        page = (self.folder / "p.html").read_text()
-        shown = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])["predicted"]
-        self.assertEqual((shown["samples"], shown["correct"]), (21, 20))
-        self.assertTrue(shown["rows"][0]["file"].endswith("red/1.png"))
-        self.assertTrue(shown["rows"][0]["image"].startswith("data:image/png;base64,"))
-        self.assertEqual(len(shown["rows"]), 21)
+        sheet = data_of(self.folder / "p.html")["sheet"]
+        self.assertEqual([tile[:2] for tile in sheet["tiles"]], [["Samples", "21"], ["Correct", "95.24 %"], ["Misclassified", "1"]])
+        shown = sheet["sections"][0]["predicted"]["rows"]
+        self.assertTrue(shown[0]["file"].endswith("red/1.png"))
+        self.assertTrue(shown[0]["image"].startswith("data:image/png;base64,"))
+        self.assertEqual(len(shown), 21)
         self.ddprun("predict", "run", "--input", "data/test/*/2.png", "--html", "new.html")
         self.assertIn("p.csv", self.assert_refused("predict", "run", "--html", "p.csv"))
         self.assertIn("where to? --out", self.assert_refused("predict", "run"))

@@ -75,20 +75,13 @@ class Report(CommandTest):
         self.assertEqual(self.ddprun("report", "one", "two", "two/../one").out(), "report.html\n")
         runs = data_of(self.folder / "report.html")["runs"]
         self.assertEqual([run["folder"] for run in runs], ["one", "two"])
+        self.assertEqual(list(self.folder.glob("*/report.html")), [])
         self.assertNotEqual(*(run["config"]["values"]["optimizer.lr"] for run in runs))
 
-    def test_nothing_but_a_report_is_overwritten(self):
-        MadeRun(self.folder / "run", steps=100).write()
+    def test_what_is_no_run_is_refused_and_so_is_what_would_overwrite_another_file(self):
         (self.folder / "mine.html").write_text("mine")
-        self.assertIn(
-            "is not a report of ddprun; it is not overwritten", self.assert_refused("report", "run", "--out", "mine.html")
-        )
-        self.assertEqual((self.folder / "mine.html").read_text(), "mine")
-        self.ddprun("report", "run", "--out", "new.html")
-        self.assertTrue((self.folder / "new.html").exists())
-        self.assertFalse((self.folder / "run/report.html").exists())
-
-    def test_what_is_no_run_is_refused(self):
+        MadeRun(self.folder / "run", steps=100).write()
+        self.assertIn("is not a report of ddprun; it is not overwritten", self.assert_refused("report", "run", "--out", "mine.html"))
         self.assertIn("it has no config.yaml", self.assert_refused("report", "home"))
         self.assertIn("nowhere: No such file", self.assert_refused("report", "nowhere"))
         self.assert_refused("report")
@@ -225,20 +218,8 @@ class Browser(PageTest):
 
     def test_names_are_shown_and_never_read(self):
         run = MadeRun(self.folder / "run", steps=100, names=EVIL).write()
-        rows = [
-            {
-                "time": 1,
-                "attempt": 0,
-                "split": "train",
-                "epoch": 1,
-                "step": step,
-                "samples": 1,
-                EVIL[0]: 1.0,
-                "loss": 2.0,
-            }
-            for step in (1, 2)
-        ]
-        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        row = {"time": 1, "attempt": 0, "split": "train", "epoch": 1, "samples": 1, EVIL[0]: 1.0, "loss": 2.0}
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row | {"step": step}) + "\n" for step in (1, 2)))
         event = {"time": 2, "attempt": 0, "step": 2, "kind": EVIL[2], "text": EVIL[0]}
         (run / "events.jsonl").write_text(json.dumps(event) + "\n")
         (run / "config.yaml").write_text(f"name: '{EVIL[2]}'  # {EVIL[0]}\n")

@@ -126,23 +126,5 @@ TEST(PluginHost, DescribesWhatAConstructorDeclares) {
   EXPECT_THAT(thrower.problem, HasSubstr("index 7"));
 }
 
-TEST(PluginHost, ADatasetIsAskedWhatItReads) {
-  const auto recognized = [](const std::string& plugin, const FoundFiles& found) {
-    const auto all = host().list();
-    return host().recognize(*std::ranges::find(all, plugin, &PluginInfo::name), found);
-  };
-  const FoundFiles found{.folder = "/sky", .files = {"/sky/a/vega.SPC", "/sky/notes.txt", "/sky/sun.spc"}};
-  const auto spectra = recognized("spectra", found);
-  ASSERT_TRUE(spectra);
-  EXPECT_EQ(spectra->what, "2 spectral files, such as a/vega.SPC");
-  EXPECT_EQ(spectra->options.find("root")->text(), "/sky");
-  EXPECT_FALSE(recognized("spectra", {.folder = "/sky", .files = {"/sky/notes.txt"}}));
-  EXPECT_FALSE(recognized("crosses_the_boundary", found));  // it has no recognize()
-  const TemporaryFolder folder;
-  const FoundFiles broken{.folder = folder.write("broken", "").parent_path(), .files = {}};
-  EXPECT_EQ(error_of<PluginFailure>([&] { recognized("spectra", broken); }),
-            "plugin spectra: recognize() threw: a spectrum has no lines");
-}
-
 }  // namespace
 }  // namespace ddprun

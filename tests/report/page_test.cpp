@@ -51,7 +51,7 @@ TEST(Page, LeavesNoSlotOpen) {
   const auto page = render_page("title", OrderedJson::object());
   for (const char* slot : {"{{mark}}", "{{policy}}", "{{style}}", "{{library}}", "{{data}}", "{{program}}"})
     EXPECT_EQ(page.find(slot), std::string::npos) << slot;
-  EXPECT_NE(page.substr(0, 2048).find(kReportPage.mark), std::string::npos);
+  EXPECT_NE(page.substr(0, 2048).find(kReportPage.mark()), std::string::npos);
 }
 
 TEST(Page, HoldsTheLibraryWithItsLicence) {

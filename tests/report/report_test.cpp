@@ -17,7 +17,7 @@ class Reports : public RunFiles {};
 
 TEST_F(Reports, AreWrittenForAFolderWithNothingInIt) {
   write_report(make_run("run"));
-  EXPECT_NE(read("run/report.html").find(kReportPage.mark), std::string::npos);
+  EXPECT_NE(read("run/report.html").find(kReportPage.mark()), std::string::npos);
 }
 
 TEST_F(Reports, TakeThePlaceOfAReportAndOfNothingElse) {

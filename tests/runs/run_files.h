@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Files of a run in a test's folder.
+// A folder for a test, and files of a run in it.
 #pragma once
 
 #include "support/temporary_folder.h"
 
 namespace ddprun {
 
-// Its functions take names below the folder.
 class RunFiles : public FolderTest {
  protected:
   // Makes its folders.

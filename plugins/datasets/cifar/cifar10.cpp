@@ -29,11 +29,6 @@ const ddprun::cifar::CifarTable kCifar10 = {
 class Cifar10 final : public ddprun::cifar::CifarDataset {
  public:
   explicit Cifar10(ddprun::Options& options) : CifarDataset(kCifar10, 0, options) {}
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return ddprun::cifar::recognize(found, {"cifar-10-batches-bin", "cifar-10-batches-py", "data_batch_1.bin",
-                                            "data_batch_1", "cifar-10-binary.tar.gz"});
-  }
 };
 
 }  // namespace

@@ -37,11 +37,6 @@ size_t label_kind(ddprun::Options& options) {
 class Cifar100 final : public ddprun::cifar::CifarDataset {
  public:
   explicit Cifar100(ddprun::Options& options) : CifarDataset(kCifar100, label_kind(options), options) {}
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return ddprun::cifar::recognize(
-        found, {"cifar-100-binary", "cifar-100-python", "fine_label_names.txt", "cifar-100-binary.tar.gz"});
-  }
 };
 
 }  // namespace

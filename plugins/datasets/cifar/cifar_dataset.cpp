@@ -23,11 +23,6 @@ std::vector<double> channels(Options& options, const std::string& name, const st
 
 }  // namespace
 
-std::optional<Recognized> recognize(const FoundFiles& found, std::initializer_list<const char*> names) {
-  const auto name = std::ranges::find_if(names, [&](const char* one) { return found.has(one); });
-  return name == names.end() ? std::nullopt : std::optional(recognized_by_names(found, *name));
-}
-
 CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& options)
     : table_(table), kind_(kind), folder_(read_data_folder(table.data, "the archive, or of its files", options)) {
   validation_ =

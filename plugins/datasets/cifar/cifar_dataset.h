@@ -16,9 +16,6 @@
 
 namespace ddprun::cifar {
 
-// Takes names that only this data set's files and folders have.
-std::optional<Recognized> recognize(const FoundFiles& found, std::initializer_list<const char*> names);
-
 class CifarDataset : public Dataset {
  public:
   // `table` must outlive the dataset; `kind` is the index in table.labels of the labels to learn.

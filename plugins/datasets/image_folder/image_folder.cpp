@@ -3,7 +3,6 @@
 #include "csv_list.h"
 #include "folder_list.h"
 #include "image_dataset.h"
-#include "recognize.h"
 
 namespace {
 
@@ -17,10 +16,6 @@ class ImageFolder final : public images::ImageDataset {
     csv_ = options.get<std::filesystem::path>(
         "csv", "", "table file,label or file,label,split instead of folders; its files lie below root");
     read(options);
-  }
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return images::recognize_pictures(found);
   }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Pictures in tar files, WebDataset's shards, read in any order: an exact shuffle over all of them, and exact resumes.
 #include "image_dataset.h"
-#include "recognize.h"
 #include "shard.h"
 
 #include <ddprun/data_digest.h>
@@ -19,10 +18,6 @@ class ImageShards final : public images::ImageDataset {
     patterns_[1] = options.get<std::filesystem::path>("val", "", "the same for val");
     patterns_[2] = options.get<std::filesystem::path>("test", "", "the same for test");
     read(options);
-  }
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return images::recognize_shards(found);
   }
 
   // Before a run no index is believed: all that they point to is compared.

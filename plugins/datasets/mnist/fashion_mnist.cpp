@@ -26,10 +26,6 @@ const ddprun::idx::IdxTable kFashionMnist = {
 class FashionMnist final : public ddprun::idx::IdxDataset {
  public:
   explicit FashionMnist(ddprun::Options& options) : IdxDataset(kFashionMnist, options) {}
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return ddprun::idx::recognize(found, /*clothes=*/true);
-  }
 };
 
 }  // namespace

@@ -33,18 +33,6 @@ FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std:
   return {.archive = {name + ".gz", archive_bytes, archive_sha256, content_sha256}, .unpacked = {name}};
 }
 
-std::optional<Recognized> recognize(const FoundFiles& found, bool clothes) {
-  const std::string images = "train-images-idx3-ubyte";
-  for (const std::filesystem::path below : {"", "raw", "MNIST/raw", "FashionMNIST/raw"}) {
-    if (!found.has(below / images) && !found.has(below / (images + ".gz"))) continue;
-    auto folder = (found.folder / below).string();
-    std::ranges::transform(folder, folder.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if ((folder.find("fashion") != std::string::npos) != clothes) return std::nullopt;
-    return recognized_by_names(found, images);
-  }
-  return std::nullopt;
-}
-
 IdxDataset::IdxDataset(const IdxTable& table, Options& options)
     : table_(table), folder_(read_data_folder(table.data, "the four files, or torchvision's", options)) {
   validation_ =

@@ -24,10 +24,6 @@ struct IdxTable {
 FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
                       const std::string& content_sha256);
 
-// Returns whether the training images of such a data set lie there, of clothes or of others: the folders that they lie
-// in may say "fashion".
-std::optional<Recognized> recognize(const FoundFiles& found, bool clothes);
-
 class IdxDataset : public Dataset {
  public:
   // `table` must outlive the dataset.

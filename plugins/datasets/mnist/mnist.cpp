@@ -31,10 +31,6 @@ const ddprun::idx::IdxTable kMnist = {
 class Mnist final : public ddprun::idx::IdxDataset {
  public:
   explicit Mnist(ddprun::Options& options) : IdxDataset(kMnist, options) {}
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return ddprun::idx::recognize(found, /*clothes=*/false);
-  }
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The user's own arrays from .safetensors or .npy files, mapped into memory so that the workers of a node share them.
 #include "new_pictures.h"
-#include "recognize.h"
 #include "sample_arrays.h"
 
 #include <ddprun/data_digest.h>
@@ -92,10 +91,6 @@ class Tensors final : public ddprun::Dataset {
     names_file_ =
         options.get<std::filesystem::path>("class_names", "", "a .json file with a list of the classes' names");
     read_numbers(options);
-  }
-
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    return ddprun::arrays::recognize(found);
   }
 
   void prepare(const ddprun::Progress&) override { start(); }  // finds mistakes in the files before workers start

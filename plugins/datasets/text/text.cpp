@@ -79,18 +79,6 @@ class Text final : public ddprun::Dataset {
     }
   }
 
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    auto files = found.ending_in({".txt", ".text", ".md"});
-    std::erase_if(files, [&](const Path& file) {
-      std::error_code error;
-      return file.parent_path() != found.folder || !std::filesystem::is_regular_file(file, error);
-    });
-    if (files.empty()) return std::nullopt;
-    ddprun::Recognized recognized{.by = ddprun::Recognized::By::kDefault, .what = found.counted(files, "text")};
-    recognized.options.set("file", ddprun::path_values(files));
-    return recognized;
-  }
-
   void prepare(const ddprun::Progress&) override { start(); }  // finds mistakes in the files before workers start
   bool is_prepared() const override { return true; }
 

@@ -82,20 +82,6 @@ class Tokens final : public ddprun::Dataset {
     read_documents(options);
   }
 
-  // A file of tokens has a note beside it that says how to read it.
-  static std::optional<ddprun::Recognized> recognize(const ddprun::FoundFiles& found) {
-    auto files = found.ending_in({".bin"});
-    std::erase_if(files, [&](const auto& file) { return !found.has(std::filesystem::path(file) += ".json"); });
-    if (files.empty()) return std::nullopt;
-    ddprun::Recognized recognized{.what = found.counted(files, "token file")};
-    const auto splits = found.by_split(files);
-    for (const auto& [split, of_split] : splits) recognized.options.set(split, ddprun::path_values(of_split));
-    if (!splits.contains("train"))
-      recognized.problem = "no file is of train, and " + found.name_of(files.front()) + " is of " +
-                           splits.begin()->first + "; expected train.bin";
-    return recognized;
-  }
-
   void prepare(const ddprun::Progress&) override { start(); }  // finds mistakes in the files before workers start
   bool is_prepared() const override { return true; }
 

@@ -36,13 +36,10 @@ void write_step_page(const std::filesystem::path& run, const StepView& view, con
                      const std::filesystem::path& out) {
   const auto checked = check_experiment({.experiment = run / "config.yaml", .frozen = true});
   with_places(checked.places, [&] {
-    auto shown = step_json(view);
-    const auto samples = samples_of(checked, view);
-    for (size_t i = 0; i < samples.size(); ++i) shown["samples"][i].update(samples[i]);
-    shown["name"] = checked.experiment.name;
-    shown["run"] = run.string();
-    shown["head"] = head;
-    write_page(kStepPage, log::text(checked.experiment.name, " step ", view.record.step), std::move(shown), out);
+    auto sheet = step_sheet(view, head, samples_of(checked, view));
+    sheet["name"] = checked.experiment.name;
+    sheet["run"] = run.string();
+    write_page(kStepPage, log::text(checked.experiment.name, " step ", view.record.step), std::move(sheet), out);
   });
 }
 

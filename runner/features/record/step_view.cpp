@@ -34,18 +34,19 @@ struct Usual {
     ++steps;
   }
   std::string text() const {
-    if (steps < 2) return steps == 0 ? "" : " (" + number_text(least) + " in the step before)";
-    return log::text(" (", number_text(least), " to ", number_text(greatest), " in the ", steps, " steps before)");
+    if (steps < 2) return steps == 0 ? "" : number_text(least) + " in the step before";
+    return log::text(number_text(least), " to ", number_text(greatest), " in the ", steps, " steps before");
   }
-  Json json() const { return steps == 0 ? Json(nullptr) : Json{least, greatest}; }
 };
 
 template <typename Of>
-Usual usual_of(const StepView& view, Of of) {
+std::string usual_text(const StepView& view, Of of) {
   Usual usual;
-  for (const auto& step : view.before) usual.add(of(step));
-  return usual;
+  for (const auto& step : view.before) usual.add((step.*of)());
+  return usual.text();
 }
+
+std::string in_brackets(const std::string& text) { return text.empty() ? "" : " (" + text + ")"; }
 
 struct Gradient {
   std::string name;
@@ -129,10 +130,10 @@ std::vector<SampleNote> worst_first(const StepRecord& record) {
 }
 
 std::string step_text(const StepView& view) {
-  const auto loss = usual_of(view, [](const auto& step) { return step.loss(); });
-  const auto norm = usual_of(view, [](const auto& step) { return step.gradient_norm(); });
-  auto text = log::text("step ", view.record.step, ":\n  loss ", number_text(view.record.loss()), loss.text(),
-                        "\n  norm of all gradients ", number_text(view.record.gradient_norm()), norm.text(), "\n");
+  auto text = log::text("step ", view.record.step, ":\n  loss ", number_text(view.record.loss()),
+                        in_brackets(usual_text(view, &StepRecord::loss)), "\n  norm of all gradients ",
+                        number_text(view.record.gradient_norm()),
+                        in_brackets(usual_text(view, &StepRecord::gradient_norm)), "\n");
   if (view.without)
     text += "  without " + std::string(view.left_out.size() == 1 ? "sample " : "samples ") +
             numbers_text(view.left_out) + ": loss " + number_text(view.without->loss()) + ", norm of all gradients " +
@@ -140,30 +141,57 @@ std::string step_text(const StepView& view) {
   return text + samples_text(view) + gradients_text(view) + odd_text(view);
 }
 
-Json step_json(const StepView& view) {
-  Json samples = Json::array(), gradients = Json::array();
-  for (const auto& sample : worst_first(view.record))
-    samples.push_back({{"id", sample.number}, {"loss", number_json(*sample.loss)}});
-  for (const auto& one : gradients_of(view))
-    gradients.push_back({{"name", one.name},
-                         {"norm", number_json(one.norm)},
-                         {"usual", one.usual ? number_json(*one.usual) : Json(nullptr)}});
-  Json json{{"step", view.record.step},
-            {"loss", number_json(view.record.loss())},
-            {"usual_loss", usual_of(view, [](const auto& step) { return step.loss(); }).json()},
-            {"norm", number_json(view.record.gradient_norm())},
-            {"usual_norm", usual_of(view, [](const auto& step) { return step.gradient_norm(); }).json()},
-            {"steps_before", view.before.size()},
-            {"samples", std::move(samples)},
-            {"losses_problem", view.record.losses_problem},
-            {"gradients", std::move(gradients)},
-            {"odd", first_odd_operator(view.record, view.before)},
-            {"without", nullptr}};
+namespace {
+
+Json samples_section(const StepView& view, const Json& shown) {
+  Json section{{"id", "samples"}, {"title", "Samples"}};
+  if (!view.record.losses_problem.empty()) {
+    section["text"] = Json::array({"There are no losses of single samples: " + view.record.losses_problem + "."});
+    return section;
+  }
+  section["text"] = Json::array(
+      {"What each sample of the batch loses alone, in evaluation mode, the worst first; with its target and its "
+       "number."});
+  section["samples"] = Json::array();
+  for (const auto& sample : worst_first(view.record)) {
+    section["samples"].push_back({{"id", sample.number}, {"loss", number_json(*sample.loss)}});
+    if (const auto at = section["samples"].size() - 1; at < shown.size()) section["samples"][at].update(shown[at]);
+  }
+  return section;
+}
+
+Json gradients_section(const StepView& view) {
+  auto head = Json::array({"Parameter", "Norm"}), rows = Json::array();
+  const bool compared = !view.before.empty();
+  if (compared) head.insert(head.end(), {"At most before", "Times"});
+  for (const auto& one : gradients_of(view)) {
+    auto& row = rows.emplace_back(Json::array({one.name, number_json(one.norm)}));
+    if (!compared) continue;
+    row.push_back(one.usual ? number_json(*one.usual) : Json(""));
+    row.push_back(one.usual && *one.usual > 0 ? number_json(one.norm / *one.usual) : Json(""));
+  }
+  return {{"id", "gradients"},
+          {"title", "Norms of the gradients, by parameter"},
+          {"table", {{"head", std::move(head)}, {"rows", std::move(rows)}}}};
+}
+
+}  // namespace
+
+Json step_sheet(const StepView& view, const std::string& head, const Json& shown) {
+  const auto& record = view.record;
+  auto tiles = Json::array(
+      {{"Loss", number_json(record.loss()), usual_text(view, &StepRecord::loss)},
+       {"Norm of all gradients", number_json(record.gradient_norm()), usual_text(view, &StepRecord::gradient_norm)}});
   if (view.without)
-    json["without"] = {{"samples", view.left_out},
-                       {"loss", number_json(view.without->loss())},
-                       {"norm", number_json(view.without->gradient_norm())}};
-  return json;
+    tiles.push_back({"Loss without #" + numbers_text(view.left_out), number_json(view.without->loss()),
+                     "norm " + number_text(view.without->gradient_norm())});
+  Json sheet{{"about", log::text("step ", record.step)},
+             {"tiles", std::move(tiles)},
+             {"text", Json::array({head + "."})},
+             {"sections", Json::array({samples_section(view, shown), gradients_section(view)})}};
+  if (const auto odd = first_odd_operator(record, view.before); !odd.empty())
+    sheet["notice"] = {{"title", "The first odd operator"}, {"lines", Json::array({odd + "."})}};
+  return sheet;
 }
 
 }  // namespace ddprun

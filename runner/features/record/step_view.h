@@ -26,8 +26,8 @@ std::vector<SampleNote> worst_first(const StepRecord& record);
 // Returns lines of at most 80 columns where names allow it.
 std::string step_text(const StepView& view);
 
-// Returns {"step", "loss", "usual_loss": [1.9, 2.1], "norm", "usual_norm", "samples": [{"id", "loss"}], "gradients":
-// [{"name", "norm", "usual"}], "odd", "without": {"samples", "loss", "norm"}}; what is unknown is null.
-nlohmann::ordered_json step_json(const StepView& view);
+// Returns the same for a page (write_page() in report/report.h), with all samples and gradients. `head` says how the
+// step was made again; `shown` is what the page shows of the worst samples, in their order.
+nlohmann::ordered_json step_sheet(const StepView& view, const std::string& head, const nlohmann::ordered_json& shown);
 
 }  // namespace ddprun

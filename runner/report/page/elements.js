@@ -107,6 +107,10 @@ function seriesColor(index) {
   return color(`series-${index % kColors}`);
 }
 
+function card(content) {
+  return element('div', {class: 'card'}, content);
+}
+
 function section(id, title, ...children) {
   return element('section', {id}, element('h2', {}, title), ...children);
 }

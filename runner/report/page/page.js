@@ -50,9 +50,9 @@ function contents() {
   document.getElementById('contents').replaceChildren(...links);
 }
 
-function footText(report) {
+function footText(report, run) {
   return element('p', {}, `Written by ddprun ${report.version}, ${dateText(report.written)}`,
-    report.runs.length === 1 ? element('span', {class: 'muted'}, `, from ${report.runs[0].path}`) : null);
+    run ? element('span', {class: 'muted'}, `, from ${run}`) : null);
 }
 
 // Redraws for light, dark and paper, which have colours of their own; paper also has another width.
@@ -74,9 +74,7 @@ function followColors(grid) {
 
 // Resolves when everything is drawn.
 async function render(report) {
-  if (report.data) return renderData(report);
-  if (report.predicted) return renderPredicted(report);
-  if (report.step) return renderStep(report);
+  if (report.sheet) return renderSheet(report);
   const {runs} = report;
   labelRuns(runs);
   const main = document.getElementById('main');
@@ -93,7 +91,7 @@ async function render(report) {
   if (grid) main.append(grid.section());
   const parts = alone ? recordOf(runs[0]).filter(Boolean) : [section('runs', 'Each run', runs.map(foldedRun))];
   main.append(...parts);
-  document.getElementById('foot').prepend(footText(report));
+  document.getElementById('foot').prepend(footText(report, alone ? runs[0].path : null));
   contents();
   followColors(grid);
   await grid?.drawInTurn();

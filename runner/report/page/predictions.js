@@ -9,7 +9,7 @@ function predictionsSection(run) {
   if (tables.length === 0) return null;
   const show = (table) => {
     if (table.classes.length > 0) return predictionCards(table);
-    return table.rows.some((row) => row.output) ? outputCards(table) : valueTable(table);
+    return table.rows.some((row) => row.output) ? outputCards(table) : sampleTable(table.rows);
   };
   return section('predictions', 'Predictions', chosenOf(tables, splitAndStep, show));
 }
@@ -63,21 +63,28 @@ function scoreBar(name, score, truth) {
 
 // Shows samples for which the model outputs images.
 function outputCards(table) {
-  const picture = (source, kind, row) => element('figure', {},
-    source ? element('img', {src: source, alt: `${kind} of sample ${row.id}`}) : null, element('figcaption', {}, kind));
-  const card = (row) => element('article', {class: 'card pair'},
-    picture(row.image, `#${row.id}`, row), picture(row.output, 'output', row));
   return element('div', {},
     element('p', {class: 'muted'}, 'Each sample, and the image that the model gives for it.'),
-    cardsOf(table.rows, kFirstPairs, card, {class: 'pairs'}));
+    cardsOf(table.rows, kFirstPairs, pairCard, {class: 'pairs'}));
 }
 
-// Shows samples without classes: true and predicted values.
-function valueTable(table) {
-  const list = (values) => values.map(plain).join(', ');
-  const has = (key) => table.rows.some((row) => row[key] !== undefined);
-  const more = [['error', 'Squared error', plain], ['input', 'Input', String], ['file', 'File', String]].filter(([key]) => has(key));
-  return tableOf([{head: 'Sample', right: true}, {head: 'Truth'}, {head: 'Guess'}, ...more.map(([, head]) => ({head}))],
-    table.rows.map((row) => [whole(row.id), list(row.truth), list(row.values),
-      ...more.map(([key, , text]) => (row[key] === undefined ? '' : text(row[key])))]));
+// Shows the picture of a sample, and that which the model makes of it, if it makes one.
+function pairCard(row) {
+  const picture = (source, kind) => element('figure', {},
+    source ? element('img', {src: source, alt: `${kind} of sample ${row.id}`, loading: 'lazy'}) : null,
+    element('figcaption', {}, kind));
+  const error = row.error === undefined ? '' : `, error ${plain(row.error)}`;
+  return element('article', {class: 'card pair'}, picture(row.image, `#${row.id}${error}`),
+    row.output === undefined ? null : picture(row.output, 'output'));
+}
+
+// Shows samples that are no pictures, in the columns of what is known of them.
+function sampleTable(samples) {
+  const list = (values) => (Array.isArray(values) ? values.map(plain).join(', ') : values);
+  const columns = [
+    ['id', 'Sample', whole], ['loss', 'Loss', cellText], ['truth', 'Truth', list], ['values', 'Guess', list],
+    ['error', 'Squared error', plain], ['input', 'Input', String], ['target', 'Target', String], ['file', 'File', String]
+  ].filter(([key]) => samples.some((sample) => sample[key] !== undefined));
+  return tableOf(columns.map(([key, head]) => ({head, right: ['id', 'loss'].includes(key)})),
+    samples.map((sample) => columns.map(([key, , text]) => (sample[key] === undefined ? '' : text(sample[key])))));
 }

@@ -20,7 +20,7 @@ function eventsSection(run) {
     run.events
       .map((event) => [duration(event.time), event.step ? whole(event.step) : '', eventBadge(event.kind), event.text])
       .reverse();
-  return section('events', 'Events', element('div', {class: 'card'}, longTable(
+  return section('events', 'Events', card(longTable(
     [{head: 'After', right: true}, {head: 'Step', right: true}, {head: 'Event'}, {head: ''}], rows, {class: 'tight'})));
 }
 

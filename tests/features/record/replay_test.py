@@ -118,7 +118,12 @@ class Inside(WaywardTest, PageTest):
     """What a step is like from inside, of a network without dropout, so that a batch loses what its samples lose alone."""
 
     def page(self, step):
-        return data_of(self.folder / f"planted_step_{step}.html")["step"]
+        sheet = data_of(self.folder / f"planted_step_{step}.html")["sheet"]
+        samples, gradients = sheet["sections"]
+        loss, norm, *without = sheet["tiles"]
+        return {"loss": loss[1], "usual_loss": [float(number) for number in re.findall(r"\d[\d.e+-]*", loss[2])[:2]], "norm": norm[1],
+                "samples": samples["samples"], "gradients": gradients["table"]["rows"], "odd": sheet.get("notice", {}).get("lines"),
+                "without": without[0] if without else None}  # fmt: skip
 
     def test_samples_with_their_losses_and_what_the_step_is_without_the_worst(self):
         self.ddprun("e.yaml", "run.dir=run", *OWN_VAL)
@@ -128,18 +133,18 @@ class Inside(WaywardTest, PageTest):
         self.assertEqual(len(losses), 32)
         self.assertEqual(losses, sorted(losses, reverse=True))
         self.assertAlmostEqual(sum(losses) / 32, shown["loss"], places=5)
-        self.assertAlmostEqual(math.hypot(*(one["norm"] for one in shown["gradients"])), shown["norm"], places=5)
-        self.assertEqual([one["name"] for one in shown["gradients"]], ["hidden.weight", "hidden.bias", "output.weight", "output.bias"])
+        self.assertAlmostEqual(math.hypot(*(row[1] for row in shown["gradients"])), shown["norm"], places=5)
+        self.assertEqual([row[0] for row in shown["gradients"]], ["hidden.weight", "hidden.bias", "output.weight", "output.bias"])
         worst = shown["samples"][0]
         self.assertEqual(worst["target"], str(self.targets[worst["id"]]))
-        self.assertEqual(worst["values"].split(", ")[0], f"{self.inputs[worst['id'] * INPUTS]:.4g}")
+        self.assertEqual(worst["input"].split(", ")[0], f"{self.inputs[worst['id'] * INPUTS]:.4g}")
         self.assertIn(f"the worst first: sample {worst['id']}: loss {worst['loss']:.5g} sample", text)
         self.assertIn(f"step 7: loss {shown['loss']:.5g} (", text.replace("\n", " "))
         self.said("replay", "run", "--step", "7", "--without", str(worst["id"]))
         without = self.page(7)["without"]
-        self.assertEqual(without["samples"], [worst["id"]])
-        self.assertAlmostEqual(without["loss"], sum(losses[1:]) / 31, places=5)
-        self.assertNotEqual(without["norm"], shown["norm"])
+        self.assertEqual(without[0], f"Loss without #{worst['id']}")
+        self.assertAlmostEqual(without[1], sum(losses[1:]) / 31, places=5)
+        self.assertNotEqual(without[2], f"norm {shown['norm']:.5g}")
         if CHROMIUM:
             document = self.document(self.folder / "planted_step_7.html")
             for section in ("samples", "gradients"):
@@ -162,8 +167,8 @@ class Inside(WaywardTest, PageTest):
         shown = self.page(4)
         self.assertEqual(shown["samples"][0]["id"], victim)
         self.assertGreater(shown["loss"], 10 * shown["usual_loss"][1])
-        self.assertLess(shown["without"]["loss"], 2 * shown["usual_loss"][1])
-        self.assertRegex(shown["odd"], r"^shard \d, operator \d+ of \d+, aten::addmm \(hidden.bias, hidden.weight\), gives numbers up to ")
+        self.assertLess(shown["without"][1], 2 * shown["usual_loss"][1])
+        self.assertRegex(shown["odd"][0], r"^shard \d, operator \d+ of \d+, aten::addmm \(hidden.bias, hidden.weight\), gives numbers up to ")
         self.assertIn("first odd operator: shard ", text)
 
     def test_the_step_in_which_the_loss_was_lost_is_shown_before_there_is_a_row(self):

@@ -86,7 +86,7 @@ TEST(StepView, ShowsSamplesThatAreLostFirstAndComparesWithTheStepsBefore) {
   EXPECT_THAT(text, HasSubstr("  loss 1.5 (1.5 to 2 in the 2 steps before)\n"));
   EXPECT_THAT(text, HasSubstr("    sample 10: loss nan\n    sample 1: loss 2\n"));
   EXPECT_THAT(text, HasSubstr("    w: 6 (at most 3 before)\n"));
-  EXPECT_EQ(step_json(view)["samples"][0]["loss"], "nan");
+  EXPECT_EQ(step_sheet(view, "", {})["sections"][0]["samples"][0]["loss"], "nan");
   view.record.losses_problem = "it needs several samples";
   EXPECT_THAT(step_text(view), HasSubstr("  no losses of single samples: it needs several samples\n"));
 }

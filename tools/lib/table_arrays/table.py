@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Reads a table of any kind as rows. It has a path, columns, a list, and rows(columns), which yields (place, {column: value})."""
+"""Reads a table of any kind as texts. It has a path, columns, a list, and rows(), which yields (place, the texts of a row)."""
 
-import contextlib
+import collections
 import csv
-import re
-import unicodedata
 
 from ddprun import UserError
 
@@ -12,29 +10,30 @@ MARKS = ",;\t|"  # what separates the columns of a .csv file
 MOST_TEXT = 1 << 30  # characters of one value
 
 
-def open_table(path, account):
+def open_table(path):
     """Refuses pipes and devices, whose end may never come, and columns that are called alike."""
     if not path.is_file():
         raise UserError(f"{path}: it is not a file" if path.exists() else f"{path}: no such file")
-    table = Parquet(path) if path.suffix.lower() == ".parquet" else Csv(path, account)
+    table = Parquet(path) if path.suffix.lower() == ".parquet" else Csv(path)
     require_distinct(table.columns, f"{path}: the columns")
     return table
 
 
 class Csv:
-    """Its rows have all columns, whichever are asked for."""
-
-    def __init__(self, path, account):
-        self.path, self.account = path, account
+    def __init__(self, path):
+        self.path, self.empty = path, 0
         first = next(text_lines(path), "")
         counts = {mark: len(next(csv.reader([first], delimiter=mark), [])) for mark in MARKS}
         self.mark = max(counts, key=counts.get)  # the first of equals: a comma
-        if self.mark != ",":
-            account.note(f"its columns are separated by {self.mark!r}")
         self.columns = [tidy(name) for name in next(self.records(), (0, []))[1]]
         numbers = [number_in(name) for name in self.columns]
         if None not in numbers and numbers != list(range(len(numbers))):
             raise UserError(f"{path}: its first line holds numbers, expected the names of the columns")
+
+    def notes(self):
+        """Returns what is said of it, once its rows have been read."""
+        told = [] if self.mark == "," else [f"its columns are separated by {self.mark!r}"]
+        return told + ([f"left out: empty lines: {self.empty}"] if self.empty else [])
 
     def records(self):
         """Yields (the line at which it begins, its values)."""
@@ -49,41 +48,38 @@ class Csv:
             told = "a quote that is opened here is not closed" if "unexpected end" in str(error) else str(error)
             raise UserError(f"{self.path}:{begin}: {told}") from None
 
-    def rows(self, columns):
+    def rows(self):
         records = self.records()
         next(records, None)
         for line, values in records:
-            place = f"{self.path}:{line}"
             if not values:
-                self.account.leave_out("empty lines", place)
-                continue
-            if len(values) != len(self.columns):
-                raise UserError(f"{place}: it has {len(values)} values, and the first line names {len(self.columns)} columns")
-            yield place, dict(zip(self.columns, values, strict=True))
+                self.empty += 1
+            elif len(values) != len(self.columns):
+                raise UserError(f"{self.path}:{line}: it has {len(values)} values, and the first line names {len(self.columns)} columns")
+            else:
+                yield f"{self.path}:{line}", [tidy(value) for value in values]
 
 
 class Parquet:
     def __init__(self, path):
-        self.path = path
-        with self.readable() as file:
-            self.columns = file.schema_arrow.names
-
-    @contextlib.contextmanager
-    def readable(self):
         import pyarrow.parquet
 
+        self.path = path
         try:
-            yield pyarrow.parquet.ParquetFile(self.path)
+            self.file = pyarrow.parquet.ParquetFile(path)
         except (pyarrow.ArrowException, OSError) as error:
-            raise UserError(f"{self.path}: {str(error).splitlines()[0]}") from None
+            raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
+        self.columns = self.file.schema_arrow.names
 
-    def rows(self, columns):
-        with self.readable() as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=256, columns=columns):
-                for row in batch.to_pylist():
-                    yield f"{self.path}: row {number}", row
-                    number += 1
+    def notes(self):
+        return []
+
+    def rows(self):
+        number = 0
+        for batch in self.file.iter_batches(batch_size=256):
+            for row in batch.to_pylist():
+                yield f"{self.path}: row {number}", ["" if row[name] is None else tidy(str(row[name])) for name in self.columns]
+                number += 1
 
 
 def text_lines(path):
@@ -92,36 +88,30 @@ def text_lines(path):
         for number, line in enumerate(lines, 1):
             if "\0" in line:
                 raise UserError(f"{path}:{number}: there is a zero byte in it: expected a text in UTF-8 (iconv -f UTF-16 -t UTF-8 converts)")
-            foreign = next((one for one in line if "\udc80" <= one <= "\udcff"), None) if not line.isascii() else None
-            if foreign:
-                raise UserError(
-                    f"{path}:{number}: it is not UTF-8: the byte 0x{ord(foreign) - 0xDC00:02X} is no part of it "
-                    "(iconv -f LATIN1 -t UTF-8 converts, if that is what it is)"
-                )
+            if not line.isascii() and any("\udc80" <= one <= "\udcff" for one in line):
+                raise UserError(f"{path}:{number}: it is not UTF-8 (iconv -f LATIN1 -t UTF-8 converts, if that is what it is)")
             yield line
 
 
-def tidy(name):
-    """Returns the name of a column or class without blanks at its ends, in the composed form of Unicode."""
-    return unicodedata.normalize("NFC", name).strip().strip("\ufeff\u200b")
+def tidy(text):
+    """Returns a name or value without blanks and marks of an encoding at its ends."""
+    return text.strip().strip("\ufeff\u200b")
 
 
 def require_distinct(names, where):
-    """Refuses names that are equal, or differ in blanks, case or the form of Unicode alone."""
-    seen = {}
+    """Refuses names that are equal, or differ in blanks or case alone."""
+    alike = collections.defaultdict(list)
     for name in names:
-        alike = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-        if alike in seen:
-            other = seen[alike]
-            how = "come twice" if other == name else "differ in blanks, case or the form of Unicode alone"
-            raise UserError(f"{where}: {other!r} and {name!r} {how}: rename one")
-        seen[alike] = name
+        alike[" ".join(name.casefold().split())].append(name)
+    for one, *others in alike.values():
+        if others:
+            how = "come twice" if one == others[0] else "differ in blanks or case alone"
+            raise UserError(f"{where}: {one!r} and {others[0]!r} {how}: rename one")
 
 
 def number_in(text):
-    """Returns the int or float that a text is; None if it is none. 007 is a name."""
-    if re.fullmatch(r"[+-]?(0|[1-9][0-9]*)", text):
-        return int(text)
-    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text) and not re.fullmatch(r"[+-]?0[0-9]+", text):
-        return float(text)
-    return {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf"), "-inf": float("-inf")}.get(text.lower())
+    """Returns the number that a text is, and None for a word. 1_000 is a word."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None

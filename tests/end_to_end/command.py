@@ -6,6 +6,7 @@ that it starts, by which processes are found wherever the kernel has put them.
 """
 
 import atexit
+import csv
 import fcntl
 import functools
 import hashlib
@@ -53,6 +54,14 @@ def fork_server():
     server = ForkServer(DDPRUN)
     atexit.register(server.end)  # waited for, so that its computing counts
     return server
+
+
+@functools.cache
+def shared_folder():
+    """Of what all tests of this file read, and none changes."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-shared-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class Running:
@@ -177,11 +186,6 @@ class CommandTest(unittest.TestCase):
         running.wait()
         self.assert_nothing_left()
 
-    def kill_once_saved(self, running, run, step):
-        """kill -9 of a held run, whose checkpoint of this step may still be being written beside its training."""
-        self.wait_until(lambda: step in checkpoint_steps(self.folder / run), f"the checkpoint of step {step}", running)
-        self.kill(running)
-
     def start_nodes(self, nodes, workers, *words, env=None):
         """The launchers of a run on so many nodes, with so many workers each: one command where there is one node. `env` may be a list,
         with one for each."""
@@ -197,6 +201,53 @@ class CommandTest(unittest.TestCase):
         running = self.start(*arguments, folder=folder, env=env)
         self.assertEqual(running.wait(seconds), code, f"ddprun {' '.join(map(str, arguments))}\n{running.text()}")
         return running
+
+    def train(self, run, *words, **options):
+        """A run to its end, in the folder of this name. Returns that."""
+        self.ddprun(*words, f"run.dir={run}", **options)
+        return self.folder / run
+
+    def undisturbed(self, *words, env=None):
+        """The folder of a run to the end with these words, started once for all tests of this file."""
+        run = shared_folder() / hashlib.sha256(repr((words, env)).encode()).hexdigest()[:8]
+        return run if run.exists() else self.train(run, *words, env=env)
+
+    def kill_and_resume(self, run, steps, *words, resumed=(), rank=0):
+        """A run that kill -9 meets in each of these steps, and that is resumed from its newest checkpoint each time. Returns its folder."""
+        start = (*words, f"run.dir={run}")
+        for attempt, step in enumerate(steps):
+            self.kill(self.start_held(step, *start, rank=rank, attempt=attempt))
+            start = ("resume", run, *resumed)
+        newest = checkpoint_steps(self.folder / run)[-1]
+        self.assertIn(f"resumed at step {newest}\n", self.ddprun(*start).out())
+        return self.folder / run
+
+    def assert_same_files(self, run, other, files=("model", "optimizer", "ema")):
+        """Of their last checkpoints, those that are there, in each bit."""
+        ends = [{path.name: path.read_bytes() for name in files for path in (one / "checkpoints/last").glob(f"{name}.safetensors")}
+                for one in (run, other)]
+        self.assertEqual(ends[0].keys(), ends[1].keys())
+        self.assertEqual([name for name in ends[0] if ends[0][name] != ends[1][name]], [], f"other bits in {run} than in {other}")
+
+    def assert_same_end(self, run, other, files=("model", "optimizer", "ema")):
+        """Of their files, and in all rows."""
+        self.assert_same_files(run, other, files)
+        self.assertEqual(differences(run, other), {})
+
+    def assert_trained_alike(self, run, other, delta):
+        """All losses within so much, in parts of those above 1."""
+        mine, others = results(run), results(other)
+        self.assertEqual(mine.keys(), others.keys())
+        for key, row in others.items():
+            self.assertAlmostEqual(mine[key]["loss"], row["loss"], delta=delta * max(1, row["loss"]), msg=f"{key} of {run}")
+
+    def assert_worlds_alike(self, words, worlds, delta):
+        """One worker and so many train the same within rounding. Returns the folder of one worker's run."""
+        alone = self.train("alone", *words, "launch.workers=1")
+        for workers in worlds:
+            with self.subTest(workers=workers):
+                self.assert_trained_alike(self.train(f"run{workers}", *words, f"launch.workers={workers}"), alone, delta)
+        return alone
 
     def assert_refused(self, *arguments, env=None):
         """A mistake of the user: exit code 2, a message, no trace of our own code, no folder of a run. Returns the message."""
@@ -322,6 +373,26 @@ def differences(run, other):
     """Of their results: {(split, step): (of the one, of the other)}."""
     mine, others = results(run), results(other)
     return {key: (mine.get(key), others.get(key)) for key in mine.keys() | others.keys() if mine.get(key) != others.get(key)}
+
+
+def losses_of(run, split="train"):
+    return [row["loss"] for row in all_rows(run) if row["split"] == split]
+
+
+def events(run):
+    return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+
+
+def csv_rows(file):
+    with open(file, newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def flip_a_bit(file, place=-5):
+    """Of the byte at this place."""
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
 
 
 def summary(run):

@@ -22,9 +22,26 @@ from export_model.inputs import examples, parse_input, parse_inputs  # noqa: E40
 from export_model.programs import export_programs  # noqa: E402
 
 import weights  # noqa: E402
+from command import losses_of  # noqa: E402, F401; what is asked of a run beside weights_of()
 
 STEPS, BATCH, LR, SEED = 20, 4, 0.01, 1
 torch.set_num_threads(1)
+
+
+def train(network, batches, optimizer, loss=torch.nn.functional.cross_entropy, before=lambda step: None, clip=lambda: None,
+          after=lambda step: None):
+    """The losses of the loop that everybody writes, a step for each of the batches (inputs, targets)."""
+    losses = []
+    for step, (inputs, targets) in enumerate(batches):
+        before(step)
+        value = loss(network(inputs), targets)
+        optimizer.zero_grad()
+        value.backward()
+        clip()
+        optimizer.step()
+        after(step)
+        losses.append(value.item())
+    return losses
 
 
 class Training:
@@ -57,7 +74,7 @@ class Training:
         """Writes data.safetensors and net.yaml."""
         first, *others = [name for name in self.data if self.data[name] is not self.target]
         named = {"input": self.data[first], "target": self.target, **{name: self.data[name] for name in others}}
-        save(self.folder / "data.safetensors", named)
+        weights.save(self.folder / "data.safetensors", named)
         dataset = {"plugin": "tensors", "train": "data.safetensors"}
         if self.classes:
             dataset["classes"] = self.classes
@@ -77,6 +94,17 @@ class Training:
         file = self.folder / "net.yaml"
         file.write_text(json.dumps(experiment))  # JSON is YAML
         return file
+
+    def write(self, check=True):
+        """The network's file, the data and the experiment. Returns itself."""
+        self.export(check)
+        self.experiment()
+        return self
+
+    def assert_same(self, test, run):
+        """That this run of ddprun has Python's losses and weights, in every bit."""
+        test.assertEqual(losses_of(run), self.in_python())
+        test.assertEqual(unequal(self.module, weights_of(run)), [])
 
     def in_python(self, autocast=False):
         """The losses of the steps; the module is trained."""
@@ -119,17 +147,6 @@ class OwnTraining(Training):
     def loss_of(self, part, autocast):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
             return self.loss(self.called(part), {name: values[part] for name, values in self.data.items()})
-
-
-def save(path, tensors):
-    """weights.save(), with truth values."""
-    weights.TYPES.setdefault("BOOL", torch.bool)
-    weights.save(path, tensors)
-
-
-def losses_of(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row["loss"] for row in rows if row["split"] == "train"]
 
 
 def weights_of(run):

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Fine-tuning against Python: weights of somebody else's network with a new head, parts of it frozen until later, lower learning rates for
-lower layers. And what is said about weights that do not fit."""
+lower layers. What is said about weights that do not fit. And adapters of the package peft over a small GPT-2, bit for bit as in Python, the
+weights below them unchanged, and back in peft by their names."""
 
+import importlib.util
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
-import unittest
 
-import safetensors.torch
 import torch
 from torch import nn
 
-from command import CommandTest, all_rows, nightly
-from eager import Training
-from training_parity_test import ConvNetBn
+import weights
+from command import CommandTest, events, losses_of, main, nightly, use_peers
+from eager import Training, train, weights_of
+from networks import ConvNetBn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS, SAMPLES, BATCH, EPOCH = 50, 157, 24, 7  # the last batch of an epoch has 13 samples
@@ -24,10 +24,24 @@ FROZEN = ("layer1.0.weight", "layer1.0.bias", "layer1.1.weight", "layer1.1.bias"
           "layer1.1.num_batches_tracked")
 SECTION = ("{file: pretrained, rename: {\"^module\\\\.\": \"\"}, skip: [fc.*], freeze: [\"layer1.*\"], unfreeze: {2ep: \"layer1.*\"},"
            f" layer_decay: {DECAY}}}")
+IDS, MASK = "input_ids=16:int64:50", "attention_mask=16:int64:2"
 
 
-def load(path):
-    return safetensors.torch.load_file(path)
+def base(seed=0):
+    import transformers
+
+    torch.manual_seed(seed)
+    config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=2, n_positions=32, vocab_size=50, bos_token_id=1, eos_token_id=2, use_cache=False)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def adapted(seed=0, **settings):
+    import peft
+
+    below = base(seed)
+    torch.manual_seed(1)
+    config = peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.1, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM", **settings)
+    return peft.get_peft_model(below, config)
 
 
 class FineTuning(CommandTest):
@@ -37,8 +51,8 @@ class FineTuning(CommandTest):
         torch.set_num_threads(1)
         self.inputs = torch.randn(SAMPLES, 1, 8, 8)
         self.targets = (self.inputs.flatten(1) @ torch.randn(64, 5)).argmax(1)
-        safetensors.torch.save_file({"input": self.inputs, "target": self.targets}, self.folder / "train.safetensors")
-        self.network = ConvNetBn()
+        weights.save(self.folder / "train.safetensors", {"input": self.inputs, "target": self.targets})
+        self.network = ConvNetBn(classes=5, side=8)
         self.network.fc = nn.Linear(128, 9)  # another task's
         for _ in range(5):
             self.network(torch.randn(32, 1, 8, 8) * 2 + 0.5)
@@ -54,7 +68,7 @@ class FineTuning(CommandTest):
         for number in (1, 2):
             name = f"model-0000{number}-of-00002.safetensors"
             part = {f"module.{key}": tensor for i, (key, tensor) in enumerate(self.state.items()) if i % 2 == number - 1}
-            safetensors.torch.save_file(part, self.folder / "pretrained" / name)
+            weights.save(self.folder / "pretrained" / name, part)
             places |= dict.fromkeys(part, name)
         (self.folder / "pretrained/model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
 
@@ -65,13 +79,10 @@ class FineTuning(CommandTest):
             f"trainer: {{max_epochs: 1000, max_steps: {STEPS}, global_batch: {BATCH}, shuffle: false, log_every: 1, sync_batchnorm: true}}\n"
             "checkpoint: {every: 1ep, keep: 100}\nlaunch: {device: cpu, threads: 1, workers: 1}\n")
 
-    def losses(self, run):
-        return [row["loss"] for row in all_rows(self.folder / run) if row["split"] == "train"]
-
     def first_head(self):
         """What ddprun draws for the layers that begin anew."""
         self.ddprun("e.yaml", "trainer.max_steps=1", "optimizer.lr=0", "run.dir=head")
-        return load(self.folder / "head/checkpoints/last/model.safetensors")
+        return weights_of(self.folder / "head")
 
     # Against Python
 
@@ -81,16 +92,12 @@ class FineTuning(CommandTest):
         layers = (self.network.layer1, self.network.layer2, self.network.fc)
         optimizer = torch.optim.SGD([{"params": list(layer.parameters()), "lr": LR * DECAY ** (2 - i)} for i, layer in enumerate(layers)],
                                     momentum=0.9, weight_decay=0.01)
-        losses = []
-        batches = list(zip(self.inputs.split(BATCH), self.targets.split(BATCH)))
-        for step in range(STEPS):
+        batches = [*zip(self.inputs.split(BATCH), self.targets.split(BATCH))] * STEPS
+
+        def before(step):
             self.network.layer1.requires_grad_(step >= UNFROZEN).train(step >= UNFROZEN)
-            loss = nn.functional.cross_entropy(self.network(batches[step % EPOCH][0]), batches[step % EPOCH][1])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        return losses
+
+        return train(self.network, batches[:STEPS], optimizer, before=before)
 
     def test_fifty_steps_are_those_of_python_and_what_is_frozen_keeps_its_bits(self):
         self.write_shards()
@@ -105,44 +112,19 @@ class FineTuning(CommandTest):
         for workers in (1, 2):
             said = self.ddprun("e.yaml", f"launch.workers={workers}", f"run.dir=run{workers}")
             self.assertIn("pretrained: 14 tensors loaded from pretrained", said.err())
-            mine = self.losses(f"run{workers}")
+            mine = losses_of(self.folder / f"run{workers}")
             self.assertEqual(len(mine), STEPS)
             difference = max(abs(one - other) for one, other in zip(mine, pythons))
             print(f"losses {pythons[0]:.4f} .. {pythons[-1]:.4f}; {workers} workers differ by up to {difference:.0e}")
             self.assertLess(difference, 1e-5)
-            frozen = load(self.folder / f"run{workers}/checkpoints/step_{UNFROZEN:08}/model.safetensors")
+            frozen = weights.load(self.folder / f"run{workers}/checkpoints/step_{UNFROZEN:08}/model.safetensors")
             for name in FROZEN:
                 self.assertTrue(torch.equal(frozen[name], self.state[name]), name)
             self.assertFalse(torch.equal(frozen["layer2.1.running_mean"], self.state["layer2.1.running_mean"]))
-            end = load(self.folder / f"run{workers}/checkpoints/last/model.safetensors")
+            end = weights_of(self.folder / f"run{workers}")
             for name, tensor in self.network.state_dict().items():
                 torch.testing.assert_close(end[name], tensor, rtol=1e-3, atol=1e-5)
-        events = [json.loads(line) for line in (self.folder / "run2/events.jsonl").read_text().splitlines()]
-        self.assertIn("all 10 parameters train", str([event for event in events if event.get("kind") == "unfrozen"]))
-
-    # kill -9
-
-    def test_killed_while_frozen_and_after_it_ends_with_the_same_bits_and_on_other_workers_within_rounding(self):
-        self.write_shards()
-        self.write_experiment(SECTION)
-        words = ("e.yaml", "launch.workers=2", "trainer.ema_decay=0.9", "trainer.max_steps=24", "checkpoint.every=3st")
-        self.ddprun(*words, "run.dir=whole")
-        start = (*words, "run.dir=run")
-        for attempt, step in enumerate((8, UNFROZEN, 20)):
-            running = self.start_held(step, *start, attempt=attempt)
-            self.kill(running)
-            start = ("resume", "run")
-            if attempt == 0:
-                shutil.copytree(self.folder / "run", self.folder / "other", symlinks=True)  # in its frozen phase
-        self.ddprun("resume", "run")
-        last = [self.folder / run / "checkpoints/last" for run in ("run", "whole")]
-        for name in ("model.safetensors", "ema.safetensors", "optimizer.safetensors"):
-            self.assertEqual((last[0] / name).read_bytes(), (last[1] / name).read_bytes(), name)
-        self.ddprun("resume", "other", "trainer.max_steps=18", "launch.workers=1")
-        self.ddprun("resume", "other", "trainer.max_steps=24", "launch.workers=2")
-        other = load(self.folder / "other/checkpoints/last/model.safetensors")
-        for name, tensor in load(last[1] / "model.safetensors").items():
-            torch.testing.assert_close(other[name], tensor, rtol=1e-4, atol=1e-5)
+        self.assertIn("all 10 parameters train", str([event for event in events(self.folder / "run2") if event.get("kind") == "unfrozen"]))
 
     # Other files and models
 
@@ -155,13 +137,13 @@ class FineTuning(CommandTest):
         self.convert("net.pth", "net.safetensors")
         said = self.ddprun("e.yaml", "trainer.max_steps=3", "run.dir=run").err()
         self.assertIn("14 tensors loaded from net.safetensors (bfloat16 to float32), 2 new: fc.weight, fc.bias", said)
-        head = load(self.folder / "run/checkpoints/last/model.safetensors")
+        head = weights_of(self.folder / "run")
         self.network.fc = nn.Linear(128, 5)
         first = self.first_head()
         self.network.load_state_dict({name: self.state.get(name, tensor).to(tensor.dtype) if name[:2] != "fc" else tensor
                                       for name, tensor in first.items()})
         loss = nn.functional.cross_entropy(self.network(self.inputs[:BATCH]), self.targets[:BATCH])
-        self.assertAlmostEqual(self.losses("run")[0], loss.item(), delta=1e-5)
+        self.assertAlmostEqual(losses_of(self.folder / "run")[0], loss.item(), delta=1e-5)
         self.assertEqual(head["layer1.0.weight"].dtype, torch.float32)
 
     def convert(self, *words, code=0):
@@ -180,7 +162,7 @@ class FineTuning(CommandTest):
         self.assertIn("broken.pt: it cannot be read", self.convert("broken.pt", "a.st", code=2))
         self.assertFalse((self.folder / "a.st").exists())
         self.assertIn("a.st: 2 tensors, 3 numbers", self.convert("a.pt", "a.st", "--key=net"))
-        self.assertEqual(load(self.folder / "a.st")["w"].dtype, torch.float16)
+        self.assertEqual(weights.load(self.folder / "a.st")["w"].dtype, torch.float16)
 
     def test_the_frozen_statistics_of_an_exported_model_stay_too(self):
         self.network.fc = nn.Linear(128, 5)
@@ -188,7 +170,7 @@ class FineTuning(CommandTest):
         self.write_experiment("{freeze: [\"layer1.*\"], unfreeze: {4st: \"layer1.*\"}}")
         self.ddprun("e.yaml", "model=exported", "model.file=net.pt2", "trainer.sync_batchnorm=false", "trainer.max_steps=6", "run.dir=run",
                     "checkpoint.every=1st")
-        at = {step: load(self.folder / f"run/checkpoints/step_{step:08}/model.safetensors") for step in (4, 5)}
+        at = {step: weights.load(self.folder / f"run/checkpoints/step_{step:08}/model.safetensors") for step in (4, 5)}
         for name in FROZEN:
             self.assertTrue(torch.equal(at[4][name], self.state[name]), name)
         self.assertEqual(at[4]["layer2.1.num_batches_tracked"] - self.state["layer2.1.num_batches_tracked"], 4)
@@ -197,7 +179,7 @@ class FineTuning(CommandTest):
     # Mistakes
 
     def test_weights_that_do_not_fit_are_found_before_a_worker_starts_and_by_one_that_does(self):
-        safetensors.torch.save_file(self.state, self.folder / "w.safetensors")
+        weights.save(self.folder / "w.safetensors", self.state)
         self.write_experiment("{file: w.safetensors}")
         refused = self.ddprun("check", "e.yaml", code=2).err()
         self.assertIn("e.yaml:6:20: pretrained.file: ", refused)
@@ -205,7 +187,7 @@ class FineTuning(CommandTest):
         self.assertIn("If these are to start from new values: pretrained.skip: [fc.*]", refused)
         self.assertIn("fc.weight is [9, 128] in the file", self.ddprun("e.yaml", "run.dir=run", code=2).err())
         (self.folder / "half.safetensors").write_bytes((self.folder / "w.safetensors").read_bytes()[:5000])
-        safetensors.torch.save_file({"a.weight": torch.zeros(3)}, self.folder / "alien.safetensors")
+        weights.save(self.folder / "alien.safetensors", {"a.weight": torch.zeros(3)})
         for words, message in {
             ("--no-data", "pretrained.file=none.safetensors"): "none.safetensors: no such file or folder",
             ("pretrained.file=half.safetensors",): "half.safetensors: not a valid safetensors file: ",
@@ -218,5 +200,89 @@ class FineTuning(CommandTest):
                 self.assertIn(message, self.ddprun("check", "e.yaml", *words, code=2).err())
 
 
+class Adapters(CommandTest):
+    def setUp(self):
+        super().setUp()
+        use_peers()
+        missing = [name for name in ("peft", "transformers", "accelerate") if importlib.util.find_spec(name) is None]
+        if missing:
+            self.skipTest(f"no {', '.join(missing)}: pip install peft")
+
+    def test_each_trains_bit_for_bit_and_goes_back_into_peft(self):
+        for name, inputs, settings in (("lora", [IDS], {}), ("masked", [IDS, MASK], {}), ("dora", [IDS], {"use_dora": True})):
+            with self.subTest(name):
+                self.check(name, inputs, settings)
+                self.assert_it_goes_back(name, settings)
+
+    def exported(self, inputs, seed=0, **settings):
+        from export_model.outputs import give_one_tensor
+
+        module = adapted(seed, **settings)
+        give_one_tensor(module, None)
+        return module, Training(module, inputs, self.folder, steps=6).write()
+
+    def check(self, name, inputs, settings):
+        module, training = self.exported(inputs, **settings)
+        before = {key: value.clone() for key, value in module.state_dict().items()}
+        training.assert_same(self, self.train(name, "net.yaml"))
+        found = weights_of(self.folder / name)
+        changed = {key for key in found if not torch.equal(found[key], before[key])}
+        self.assertEqual(changed, {key for key, value in module.named_parameters() if value.requires_grad})
+        self.assertTrue(all("lora" in key for key in changed), changed)
+        self.trained = module.eval()
+
+    def assert_it_goes_back(self, name, settings, alone=False):
+        """`alone`: by a file without the base."""
+        import peft
+        import safetensors.torch
+
+        self.ddprun("export", name, "--out", f"{name}.safetensors", "--force", *(["--only-trainable"] if alone else []))
+        model = adapted(**settings)
+        found = model.load_state_dict(safetensors.torch.load_file(self.folder / f"{name}.safetensors"), strict=not alone)
+        self.assertEqual(found.unexpected_keys, [])
+        model.save_pretrained(self.folder / f"{name}_adapter")
+        again = peft.PeftModel.from_pretrained(base(), self.folder / f"{name}_adapter").eval()
+        symbols = torch.arange(16)[None]
+        with torch.no_grad():
+            self.assertTrue(torch.equal(again(input_ids=symbols).logits, self.trained(input_ids=symbols)))
+
+    def test_checkpoints_of_the_adapter_alone(self):
+        """Killed and resumed, with the losses and weights of Python; and for no other base."""
+        module, training = self.exported([IDS])
+        self.kill_and_resume("run", (5,), "net.yaml", "checkpoint.every=2st", "checkpoint.only_trainable=true")
+        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
+        held, trained = weights_of(self.folder / "run"), {name for name, value in module.named_parameters() if value.requires_grad}
+        self.assertEqual(held.keys(), trained)
+        self.assertEqual([name for name in trained if not torch.equal(held[name], module.state_dict()[name])], [])
+        self.trained = module.eval()
+        for alone in (False, True):
+            self.assert_it_goes_back("run", {}, alone)
+        self.ddprun("net.yaml", "run.dir=whole")
+        sizes = [(self.folder / run / "checkpoints/last/model.safetensors").stat().st_size for run in ("run", "whole")]
+        print(f"model.safetensors: {sizes[0]:,} bytes with checkpoint.only_trainable, {sizes[1]:,} without")
+        self.assertLess(sizes[0], 0.2 * sizes[1])
+        self.ddprun("export", "run", "--out", "part.pt2")  # both programs, over the base and the adapter
+        again = torch.export.load(self.folder / "part.pt2").module()
+        symbols = torch.arange(16)[None]
+        with torch.no_grad():
+            self.assertTrue(torch.equal(again(input_ids=symbols), module(input_ids=symbols)))
+        self.assert_only_its_own_base_fits()
+
+    def assert_only_its_own_base_fits(self):
+        self.exported([IDS], seed=3)
+        for words in (("resume", "run", "trainer.max_epochs=2"), ("evaluate", "run"), ("export", "run", "--out", "none.pt")):
+            running = self.start(*words)
+            self.assertNotEqual(running.wait(), 0)
+            self.assertEqual(running.err().count("and this model has other weights there: their digest is "), 1, running.text())
+        self.assertFalse((self.folder / "none.pt").exists())
+        self.exported([IDS])
+        last = (self.folder / "run/checkpoints/last").resolve()
+        (last / "model.safetensors").unlink()
+        self.assertIn("step_00000006/model.safetensors: ", self.ddprun("export", "run", "--out", "none.pt", code=2).err())
+        resumed = self.ddprun("resume", "run", "trainer.max_epochs=2")
+        self.assertIn("skipped a broken checkpoint: ", resumed.err())
+        self.assertRegex((self.folder / "run/events.jsonl").read_text(), "from [^\"]*/step_00000004\"")
+
+
 if __name__ == "__main__":
-    unittest.main()
+    main()

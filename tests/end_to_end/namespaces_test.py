@@ -11,7 +11,7 @@ import subprocess
 
 from command import DDPRUN, SMALL, Gate, differences, main, summary
 from engines_test import EngineTest
-from unknown_peers import listening
+from unknown_peers_test import listening
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 NODES = 3

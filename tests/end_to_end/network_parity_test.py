@@ -8,15 +8,13 @@ steps, and by 1 with small batches or large steps. So the first steps must agree
 
 import functools
 import math
-import struct
 import unittest
 
 import torch
-from torch.nn import functional
 
 import weights
-from command import NIGHTLY, CommandTest, nightly, results, use_peers
-from eager import Training, losses_of, unequal, weights_of
+from command import NIGHTLY, CommandTest, losses_of, nightly, use_peers
+from eager import Training, train, weights_of
 from networks import KerasConvNet, ResNet18, WideResNet
 
 SAMPLES = 40  # all of them in each batch
@@ -25,35 +23,13 @@ EXPORTED = [("mobilenet_v3_small", {}), ("convnext_tiny", {}), ("vit_b_16", {"im
 
 
 def make_samples():
-    """Noise, and in it a stripe that tells the class: pixels as MNIST's files have them, and the classes."""
+    """Noise, and in it a stripe that shows the class: images, and the classes."""
     draws = torch.Generator().manual_seed(1)
-    pixels = torch.randint(0, 128, (SAMPLES, 28, 28), generator=draws, dtype=torch.uint8)
+    pixels = torch.randint(0, 128, (SAMPLES, 28, 28), generator=draws)
     targets = torch.arange(SAMPLES) % 10
     for image, target in zip(pixels, targets.tolist()):
         image[:, 2 * target + 2:2 * target + 6] += 127
-    return pixels, targets
-
-
-def write_mnist(folder, pixels, targets):
-    folder.mkdir()
-    images = struct.pack(">4I", 0x803, *pixels.shape) + pixels.numpy().tobytes()
-    labels = struct.pack(">2I", 0x801, len(targets)) + bytes(targets.tolist())
-    for split in ("train", "t10k"):
-        (folder / f"{split}-images-idx3-ubyte").write_bytes(images)
-        (folder / f"{split}-labels-idx1-ubyte").write_bytes(labels)
-
-
-def train(network, inputs, targets, lr, steps):
-    """The loss of each step."""
-    optimizer = torch.optim.SGD(network.parameters(), lr=lr, momentum=MOMENTUM, weight_decay=DECAY)
-    losses = []
-    for _ in range(steps):
-        loss = functional.cross_entropy(network(inputs), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+    return (pixels.unsqueeze(1) / 255 - 0.25) / 0.5, targets
 
 
 @functools.cache
@@ -79,47 +55,40 @@ def draw_weights(network):
 
 
 class NetworkParity(CommandTest):
-    def assert_same_training(self, network, *words, lr, steps):
-        pixels, targets = make_samples()
-        write_mnist(self.folder / "data", pixels, targets)
+    def check(self, seed, make, words, lr, steps):
+        torch.manual_seed(seed)
+        network = make()
+        inputs, targets = make_samples()
+        weights.save(self.folder / "train.safetensors", {"input": inputs, "target": targets})
         weights.save(self.folder / "start.safetensors", network.state_dict())
-        self.ddprun("experiments/mnist.yaml", "dataset.root=data", "dataset.validation=0", "dataset.mean=0.25", "dataset.std=0.5",
-                    *words, f"optimizer.lr={lr}", f"optimizer.momentum={MOMENTUM}", f"+optimizer.weight_decay={DECAY}",
-                    "pretrained.file=start.safetensors", "trainer.shuffle=false", f"trainer.global_batch={SAMPLES}",
+        self.ddprun("experiments/digits.yaml", "dataset={plugin: tensors, train: train.safetensors}", *words,
+                    f"optimizer.lr={lr}", f"optimizer.momentum={MOMENTUM}", f"+optimizer.weight_decay={DECAY}", "pretrained.file=start.safetensors", "trainer.shuffle=false", f"trainer.global_batch={SAMPLES}",
                     f"trainer.max_epochs={steps}", "trainer.eval_every=never", "trainer.log_every=1",
-                    "~early_stopping", "~checkpoint", "launch.workers=1", "launch.threads=1", "launch.device=cpu",
+                    "~early_stopping", "checkpoint.every=never", "launch.workers=1", "launch.threads=1", "launch.device=cpu",
                     "run.dir=run", seconds=280)
-        rows = results(self.folder / "run")
-        ours = [rows["train", step + 1]["loss"] for step in range(steps)]
-        pythons = train(network, (pixels.unsqueeze(1) / 255 - 0.25) / 0.5, targets, lr, steps)
-        errors = [abs(mine - python) for mine, python in zip(ours, pythons)]
+        optimizer = torch.optim.SGD(network.parameters(), lr=lr, momentum=MOMENTUM, weight_decay=DECAY)
+        pythons = train(network, [(inputs, targets)] * steps, optimizer)
+        errors = [abs(mine - python) for mine, python in zip(losses_of(self.folder / "run"), pythons, strict=True)]
         print(f"losses {pythons[0]:.4f} .. {pythons[-1]:.4f}; differences {errors[0]:.0e}, {errors[1]:.0e} .. {max(errors):.0e}")
         self.assertLess(pythons[-1], 0.9 * pythons[0])  # it has learnt, so the comparison means something
         self.assertLess(errors[0], 1e-5)
         self.assertLess(errors[1], 1e-3)
         self.assertLess(max(errors), 1e-2)
-        trained = weights.load(self.folder / "run/checkpoints/last/model.safetensors")
+        trained = weights_of(self.folder / "run")
         for name, statistic in network.named_buffers():
             self.assertLess(float((trained[name] - statistic).float().norm() / statistic.float().norm()), 0.02, name)
         network.load_state_dict(trained)  # every name, nothing else
 
-    def test_wide_resnet(self):
-        torch.manual_seed(1)
-        self.assert_same_training(WideResNet(16, 1), "model=wide_resnet", "model.depth=16", "model.widen_factor=1", lr=0.002,
-                                  steps=50)
 
-    @nightly  # the first layers apart it is that for large images, and takes as long as all others
-    def test_resnet_for_small_images(self):
-        torch.manual_seed(2)
-        self.assert_same_training(ResNet18(small=True), "model=resnet", lr=0.001, steps=8)
-
-    def test_resnet_for_large_images(self):
-        torch.manual_seed(3)
-        self.assert_same_training(ResNet18(small=False), "model=resnet", "+model.stem=imagenet", lr=0.001, steps=10)
-
-    def test_keras_convnet(self):
-        torch.manual_seed(4)
-        self.assert_same_training(KerasConvNet(), "model=keras_convnet", "model.dropout=0", lr=0.02, steps=50)
+NETWORKS = {  # a seed, how it is made, the words that ask for it, lr and steps
+    "wide_resnet": (1, lambda: WideResNet(16, 1), ["model=wide_resnet", "model.depth=16", "model.widen_factor=1"], 0.002, 50),
+    "resnet_for_large_images": (3, lambda: ResNet18(small=False), ["model=resnet", "+model.stem=imagenet"], 0.001, 10),
+    "keras_convnet": (4, KerasConvNet, ["model=keras_convnet", "model.dropout=0"], 0.02, 50),
+}
+if NIGHTLY:  # the first layers apart it is that for large images, and takes as long as all others
+    NETWORKS["resnet_for_small_images"] = (2, lambda: ResNet18(small=True), ["model=resnet"], 0.001, 8)
+for name, row in NETWORKS.items():
+    setattr(NetworkParity, f"test_{name}", lambda self, row=row: self.check(*row))
 
 
 class TorchvisionParity(CommandTest):
@@ -170,12 +139,8 @@ class TorchvisionParity(CommandTest):
             with self.subTest(network=name):
                 torch.manual_seed(0)
                 network = self.models.get_model(name, weights=None, num_classes=10, **settings)
-                training = Training(network, ["3x32x32"], self.folder, steps=2)
-                training.export()
-                training.experiment()
-                self.ddprun("net.yaml", f"run.dir={name}", seconds=280)
-                self.assertEqual(losses_of(self.folder / name), training.in_python())
-                self.assertEqual(unequal(network, weights_of(self.folder / name)), [])
+                training = Training(network, ["3x32x32"], self.folder, steps=2).write()
+                training.assert_same(self, self.train(name, "net.yaml", seconds=280))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from torch.nn import functional
 
 
 class ConvNetBn(nn.Module):
-    """plugins/models/convnet_bn, for 28 x 28 images."""
+    """plugins/models/convnet_bn, for square images of one channel."""
 
-    def __init__(self):
+    def __init__(self, classes=10, side=28):
         super().__init__()
         self.layer1 = nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
         self.layer2 = nn.Sequential(nn.Conv2d(16, 32, 5, padding=2), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
-        self.fc = nn.Linear(32 * 7 * 7, 10)
+        self.fc = nn.Linear(32 * (side // 4) ** 2, classes)
 
     def forward(self, images):
         return self.fc(self.layer2(self.layer1(images)).flatten(1))

@@ -6,7 +6,7 @@ import unittest
 
 import numpy
 
-from command import NIGHTLY, CommandTest, checkpoint_steps, differences, summary
+from command import CommandTest, all_rows, checkpoint_steps, events, summary
 
 BATCH, STEPS = 16, 10
 BAD = 5 * BATCH + 13  # in the sixth step, on rank 1
@@ -42,14 +42,11 @@ launch: {{workers: 2, device: cpu, threads: 1}}
         numpy.save(self.folder / f"{name}_x.npy", inputs)
         numpy.save(self.folder / f"{name}_y.npy", labels)
 
-    def train(self, run, *words, code=0):
-        return self.ddprun("nan.yaml", f"run.dir={run}", *words, code=code)
-
-    def weights(self, run):
-        return [(self.folder / run / f"checkpoints/last/{name}.safetensors").read_bytes() for name in ("model", "ema")]
+    def assert_same(self, run, other):
+        self.assert_same_files(self.folder / run, self.folder / other, ("model", "ema"))
 
     def test_stop_names_all_and_keeps_the_checkpoint_before(self):
-        message = self.train("run", code=1).err()
+        message = self.ddprun("nan.yaml", "run.dir=run", code=1).err()
         for words in ("step 6: the training loss is not finite: nan on rank 1, 0.", " on rank 0. Lower the learning rate",
                       f"run/{FILE}", "trainer.on_nonfinite=skip"):
             self.assertIn(words, message)
@@ -65,44 +62,23 @@ launch: {{workers: 2, device: cpu, threads: 1}}
         self.ddprun("verify", "run")
 
         self.ddprun("resume", "run", "trainer.on_nonfinite=skip")
-        self.train("whole", "trainer.on_nonfinite=skip")
-        self.assertEqual(self.weights("run"), self.weights("whole"))
+        self.train("whole", "nan.yaml", "trainer.on_nonfinite=skip")
+        self.assert_same("run", "whole")
 
     def test_skip_and_rollback_end_as_without_the_batch(self):
-        self.train("gapped", "dataset.train=[gapped_x.npy, gapped_y.npy]")
+        self.train("gapped", "nan.yaml", "dataset.train=[gapped_x.npy, gapped_y.npy]")
         for action in ("skip", "rollback"):
-            running = self.train(action, f"trainer.on_nonfinite={action}")
+            running = self.ddprun("nan.yaml", f"run.dir={action}", f"trainer.on_nonfinite={action}", "launch.max_restarts=0")
             self.assertIn("step 6: the training loss is not finite: nan on rank 1", running.err())
-            self.assertEqual(self.weights(action), self.weights("gapped"))
+            self.assert_same(action, "gapped")
             self.assertEqual(json.loads((self.folder / action / FILE).read_text())["on_nonfinite"], action)
-            rows = [json.loads(line) for line in (self.folder / action / "metrics.jsonl").read_text().splitlines()]
+            rows = all_rows(self.folder / action)
             self.assertEqual([row["skipped_steps"] for row in rows if row["split"] == "train" and row["step"] == STEPS], [1])
             self.assertFalse(any("nonfinite" in row for row in rows))
-
-    def test_a_rollback_killed_at_any_point_and_resumed_ends_the_same(self):
-        words = ("trainer.on_nonfinite=rollback", "trainer.max_epochs=3")
-        self.train("whole", *words)
-        # Before it, after it with nothing saved since, with the first checkpoint since, later.
-        points = (("after_rename", 4, 0), ("begin", 6, 1), ("after_rename", 6, 1), ("after_rename", 14, 1))
-        for point, step, attempt in points if NIGHTLY else points[1:2]:
-            run = f"{point}{step}"
-            self.ddprun("nan.yaml", f"run.dir={run}", *words, env={"DDPRUN_FAULT": f"kill:{point}:{step}:0:{attempt}"}, code=137)
-            self.ddprun("resume", run)
-            self.assertEqual(self.weights(run), self.weights("whole"))
-            self.assertEqual(differences(self.folder / run, self.folder / "whole"), {})
-
-    def test_a_rollback_is_an_attempt_more_and_takes_no_restart(self):
-        running = self.train("run", "trainer.on_nonfinite=rollback", "launch.max_restarts=0")
-        self.assertIn(f"; rolling back to step 4, to skip that batch; it is in {self.folder}/run/{FILE}", running.err())
-        events = [json.loads(line) for line in (self.folder / "run/events.jsonl").read_text().splitlines()]
-        found = [(event["kind"], event["attempt"]) for event in events if event["kind"] in ("rollback", "resumed", "failure")]
-        self.assertEqual(found, [("rollback", 0), ("resumed", 1)])
-        self.assertEqual(summary(self.folder / "run")["status"], "completed")
-        self.assert_nothing_left()
-
-    def test_the_old_key_is_unknown(self):
-        message = self.assert_refused("nan.yaml", "+trainer.stop_on_nonfinite=false")
-        self.assertIn("stop_on_nonfinite: unknown key", message)
+        self.assertIn(f"; rolling back to step 4, to skip that batch; it is in {self.folder}/rollback/{FILE}", running.err())
+        found = [(event["kind"], event["attempt"]) for event in events(self.folder / "rollback") if event["kind"] in ("rollback", "resumed", "failure")]
+        self.assertEqual(found, [("rollback", 0), ("resumed", 1)], "an attempt more, and no restart")
+        self.assertEqual(summary(self.folder / "rollback")["status"], "completed")
 
 
 if __name__ == "__main__":

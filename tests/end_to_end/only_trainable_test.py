@@ -22,8 +22,9 @@ NO_BASE = "leaves out 6 parameters that never train (checkpoint.only_trainable),
 class OnlyTrainable(CommandTest):
     def setUp(self):
         super().setUp()
-        self.ddprun(*SMALL, "model=convnet_bn", "trainer.max_epochs=1", "seed=5", "run.dir=first")
-        self.ddprun("export", "first", "--out", "base.safetensors")
+        first = self.undisturbed(*SMALL, "model=convnet_bn", "trainer.max_epochs=1", "seed=5")
+        self.base = first / "checkpoints/last/model.safetensors"
+        shutil.copy(self.base, self.folder / "base.safetensors")
 
     def held(self, run, checkpoint="last", file="model"):
         return weights.load(self.folder / run / "checkpoints" / checkpoint / f"{file}.safetensors")
@@ -47,17 +48,15 @@ class OnlyTrainable(CommandTest):
 
     def swap_base(self):
         """Puts other numbers where the base was; returns how to undo it."""
-        file, kept = self.folder / "base.safetensors", self.folder / "kept.safetensors"
-        shutil.copy(file, kept)
+        file = self.folder / "base.safetensors"
         tensors = weights.load(file)
         tensors["layer2.0.bias"][3] += 1e-3
         weights.save(file, tensors)
-        return lambda: shutil.copy(kept, file)
+        return lambda: shutil.copy(self.base, file)
 
     def assert_refused_for_its_base(self, *words):
         running = self.start(*words)
         self.assertNotEqual(running.wait(), 0)
-        self.assertIn(NO_BASE, running.err())
         self.assertEqual(running.err().count(NO_BASE), 1, running.err())
         self.assertIn(", the checkpoint's manifest says ", running.err())
         return running.err()
@@ -69,12 +68,14 @@ class OnlyTrainable(CommandTest):
             running = self.ddprun(*WORDS, *words, "trainer.ema_decay=0.9", "launch.workers=2", f"run.dir={run}")
             said = ("checkpoint.only_trainable: checkpoints leave out 6 of 10 parameters, " in running.err())
             self.assertEqual(said, run == "part", running.err())
+        self.assertRegex(self.ddprun("check", *WORDS, ON).out(), r"leave out 6 of 10 parameters, [0-9.]+ % of the weights \([0-9.]+ MB\)")
         self.assertEqual(differences(self.folder / "part", self.folder / "whole"), {})
         part, whole = self.held("part"), self.held("whole")
         self.assertEqual(part.keys(), whole.keys() - set(FROZEN))
         self.assertTrue({"layer1.1.running_mean", "layer2.1.running_var"} <= part.keys())
         self.assert_same(part, {name: whole[name] for name in part})
-        self.assertEqual(self.size("part"), self.size("whole") - sum(whole[name].nbytes for name in FROZEN) - self.header(whole))
+        sizes = [(self.folder / run / "checkpoints/last/model.safetensors").stat().st_size for run in ("part", "whole")]
+        self.assertLess(sizes[0], sizes[1] - sum(whole[name].nbytes for name in FROZEN))
         for words in ([], ["best"], ["step_00000005"]):
             self.assert_same(self.exported("part", *words), self.exported("whole", *words))
         for name in ("m.pt", "m.ts"):
@@ -93,15 +94,6 @@ class OnlyTrainable(CommandTest):
         self.adapter_alone()
         self.ddprun("replay", "part", "--step", "12")
 
-    def size(self, run):
-        return (self.folder / run / "checkpoints/last/model.safetensors").stat().st_size
-
-    def header(self, whole):
-        """The bytes of the two files' headers, more in that of the whole one."""
-        sizes = [int.from_bytes((self.folder / run / "checkpoints/last/model.safetensors").read_bytes()[:8], "little")
-                 for run in ("whole", "part")]
-        return sizes[0] - sizes[1]
-
     def adapter_alone(self):
         alone = self.exported("part", "--only-trainable")
         self.assertEqual(alone.keys(), self.held("part").keys())
@@ -110,30 +102,6 @@ class OnlyTrainable(CommandTest):
                       self.ddprun("export", "whole", "--only-trainable", "--out", "a.pt", code=2).err())
         self.assertIn("--only-trainable is for files of weights",
                       self.ddprun("export", "part", "--only-trainable", "--out", "a.ts", code=2).err())
-
-    def test_killed_and_resumed_it_ends_with_the_bits_of_the_run_with_whole_checkpoints(self):
-        words = [*WORDS, "launch.workers=2", "trainer.shard_optimizer=true", "trainer.ema_decay=0.9"]
-        self.ddprun(*words, "run.dir=whole")
-        self.kill(self.start_held(12, *words, ON, "run.dir=part"))
-        saved = checkpoint_steps(self.folder / "part")[-1]
-        resumed = self.ddprun("resume", "part")
-        self.assertIn(f"resumed at step {saved}\n", resumed.out())
-        self.assertEqual(differences(self.folder / "part", self.folder / "whole"), {})
-        self.assert_same(self.exported("part"), self.exported("whole"))
-        for file in ("optimizer", "ema", "rank_0", "rank_1"):
-            self.assert_same(self.held("part", file=file), self.held("whole", file=file))
-
-    def test_the_key_may_change_between_attempts_and_so_may_the_workers(self):
-        self.ddprun(*WORDS, "run.dir=whole")
-        self.ddprun(*WORDS, "trainer.max_steps=8", "run.dir=run")
-        self.assertEqual(self.held("run").keys(), self.held("whole").keys())
-        self.ddprun("resume", "run", "trainer.max_steps=16", ON)
-        self.assertEqual(self.held("run").keys(), self.held("whole").keys() - set(FROZEN))
-        self.ddprun("resume", "run", "~trainer.max_steps", "checkpoint.only_trainable=false")
-        self.assert_same(self.held("run"), self.held("whole"))
-        self.ddprun("resume", "run", "trainer.max_epochs=4", ON, "launch.workers=2")
-        self.assertEqual(self.held("run").keys(), self.held("whole").keys() - set(FROZEN))
-        self.ddprun("resume", "run", "trainer.max_epochs=5", "launch.workers=1")
 
     # The base
 
@@ -168,6 +136,8 @@ class OnlyTrainable(CommandTest):
         self.ddprun(*resume, "pretrained.file=moved.safetensors")
         self.ddprun(*WORDS, "trainer.max_steps=12", "pretrained.file=moved.safetensors", "run.dir=whole")
         self.assert_same(self.exported("run"), self.exported("whole"))
+        self.ddprun("resume", "run", "trainer.max_steps=16", "pretrained.file=moved.safetensors", "pretrained.freeze=[layer1.*]")
+        self.assertEqual(self.held("run").keys(), self.held("whole").keys() - set(FROZEN[:4]), "what it froze trains now, from the same numbers")
 
     def test_a_new_run_begins_from_it_as_from_a_whole_one(self):
         for run, words in (("part", [ON]), ("whole", [])):
@@ -180,22 +150,6 @@ class OnlyTrainable(CommandTest):
         shutil.copytree(self.folder / "part/checkpoints/step_00000008", self.folder / "alone")
         self.assertIn("alone holds only what trains (checkpoint.only_trainable), and the experiment that makes the rest is in its run",
                       self.ddprun(*WORDS, "pretrained.file=alone", "run.dir=none", code=2).err())
-
-    def test_another_model_is_told_from_another_base(self):
-        self.ddprun(*WORDS, ON, "trainer.max_steps=8", "run.dir=run")
-        told = self.start("resume", "run", "trainer.max_steps=12", "pretrained.freeze=[layer1.*]")
-        self.assertEqual(told.wait(), 0, told.text())  # what it froze trains now, from the same numbers
-        self.assertEqual(self.held("run").keys(), self.held("first").keys() - set(FROZEN[:4]))
-
-    # What does not help
-
-    def test_without_anything_frozen_it_says_so_and_a_check_says_what_it_does(self):
-        words = [*SMALL, "model=convnet_bn", "trainer.max_steps=2", ON]
-        said = "checkpoints have all 10 parameters: each of them trains or has changed"
-        self.assertIn(f"checkpoint.only_trainable: has no effect: {said}", self.ddprun(*words, "run.dir=run").err())
-        self.assertIn(f"checkpoint.only_trainable: {said}.\n", self.ddprun("check", *words).out())
-        told = self.ddprun("check", *WORDS, ON).out()
-        self.assertRegex(told, r"checkpoint.only_trainable: checkpoints leave out 6 of 10 parameters, [0-9.]+ % of the weights \([0-9.]+ MB\)")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Networks that compute their loss, exported with tools/export_model --loss and trained by the command, beside Python."""
 
-import csv
 import json
 import pathlib
 import unittest
 
 import torch
 
-from command import CommandTest
-from eager import OwnTraining, losses_of, unequal, weights_of
+from command import CommandTest, csv_rows
+from eager import OwnTraining, losses_of, weights_of
 from export_tool import ExportTool
 
 IGNORED, STEPS, BATCH = -100, 12, 6
@@ -133,17 +132,16 @@ class OwnLoss(ExportTool, CommandTest):
         module = getattr(self.nets, name)()
         return OwnTraining(module, words[1::2], first, self.folder, target, steps=STEPS, batch=BATCH, **more)
 
-    def train(self, training, run, *words, **options):
+    def run_of(self, training, run, *words):
         file = training.experiment()
         text = json.loads(file.read_text())
         text["dataset"]["val"] = text["dataset"]["train"]
         text["loggers"] = ["jsonl", "csv"]
         file.write_text(json.dumps(text))
-        return self.ddprun("net.yaml", f"run.dir={run}", *words, **options).err()
+        return self.ddprun("net.yaml", f"run.dir={run}", *words).err()
 
     def rows(self, run, split):
-        with open(f"{run}/metrics.csv") as file:
-            return [row for row in csv.DictReader(file) if row["split"] == split]
+        return [row for row in csv_rows(f"{run}/metrics.csv") if row["split"] == split]
 
     def test_two_tasks_and_the_learnt_weights_of_their_losses_are_pythons_in_every_bit(self):
         said = self.export("TwoTasks", "--loss", "nets.py:Joint", *TWO, "--prediction", "kind")
@@ -152,10 +150,9 @@ class OwnLoss(ExportTool, CommandTest):
         module, data = training.module, training.data
         module.loss = self.nets.Joint()
         training.loss = lambda outputs, given: module.loss(outputs, given["target"], given["size"])["loss"]
-        self.assertNotIn("warning", self.train(training, "run"))
-        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
+        self.assertNotIn("warning", self.run_of(training, "run"))
+        training.assert_same(self, self.folder / "run")
         found = weights_of(self.folder / "run")
-        self.assertEqual(unequal(module, found), [])
         self.assertFalse(torch.equal(found["loss.scales"], torch.zeros(2)))
         shares = [float(row["accuracy"]) * BATCH for row in self.rows("run", "train")]
         self.assertEqual([share for share in shares if abs(share - round(share)) > 1e-5 or not 0 <= share <= BATCH], [])
@@ -180,45 +177,43 @@ class OwnLoss(ExportTool, CommandTest):
             row[torch.randint(2, 12, (), generator=generator) :] = IGNORED
         return training
 
+    def assert_divided_alike(self, training, divisions, *words):
+        """Whatever part of the batch is computed where. Returns Python's losses."""
+        expected = None
+        for number, division in enumerate(divisions):
+            self.run_of(training, f"run{number}", *words, *division)
+            expected = expected or training.in_python()
+            for mine, pythons in zip(losses_of(self.folder / f"run{number}"), expected, strict=True):
+                self.assertAlmostEqual(mine, pythons, delta=1e-5)
+        return expected
+
     def test_labels_that_do_not_count_weigh_nothing_however_the_batch_is_divided(self):
         self.assertIn("it computes its loss from the target labels with the metrics right", self.export("Words", "--loss", *WORDS))
-        training = self.words()
-        divisions = [(), ("launch.workers=2",), ("launch.workers=3",), ("trainer.micro_batch=2",)]
-        for number, words in enumerate(divisions):
-            self.train(training, f"run{number}", *words)
-        expected = training.in_python()
+        training, divisions = self.words(), [(), ("launch.workers=2",), ("launch.workers=3",), ("trainer.micro_batch=2",)]
+        expected = self.assert_divided_alike(training, divisions)
         self.assertEqual(losses_of(self.folder / "run0"), expected)
-        for number in range(len(divisions)):
-            for mine, others in zip(expected, losses_of(self.folder / f"run{number}"), strict=True):
-                self.assertAlmostEqual(mine, others, delta=1e-5)
-            for mine, others in zip(self.rows("run0", "val"), self.rows(f"run{number}", "val"), strict=True):
-                self.assertAlmostEqual(float(mine["right"]), float(others["right"]), delta=1e-5)
         with torch.no_grad():
-            right = training.module(**training.data)["right"]
-        self.assertAlmostEqual(float(self.rows("run0", "val")[-1]["right"]), right.item(), delta=1e-6)
+            right = training.module(**training.data)["right"].item()
+        for number in range(len(divisions)):
+            self.assertAlmostEqual(float(self.rows(f"run{number}", "val")[-1]["right"]), right, delta=1e-5)
 
     def test_so_does_a_loss_of_its_own_file(self):
         self.run_export("nets.py:words", "--loss", "--input", "outputs=12x20", "--input", "target=12:int64:20", "--out", "loss.pt2")
         self.export("Words", "--input", "12:int64:20")
         training = self.words(loss=lambda outputs, given: self.nets.words(outputs["logits"], given["labels"]))
-        for number, words in enumerate([(), ("launch.workers=3",)]):
-            self.train(training, f"run{number}", "objective={name: exported, file: loss.pt2}", *words)
-        expected = training.in_python()
-        for number in range(2):
-            for mine, others in zip(expected, losses_of(self.folder / f"run{number}"), strict=True):
-                self.assertAlmostEqual(mine, others, delta=1e-5)
+        self.assert_divided_alike(training, [(), ("launch.workers=3",)], "objective={name: exported, file: loss.pt2}")
 
     def test_what_was_trained_predicts_without_the_target_and_trains_on(self):
         self.export("Words", "--loss", *WORDS)
         training = self.words()
-        self.train(training, "run")
+        self.run_of(training, "run")
         self.ddprun("export", "run", "--out", "trained.pt2")
         program = torch.export.load("trained.pt2").module()
         training.module.load_state_dict(weights_of(self.folder / "run"))
         with torch.no_grad():
             symbols = training.data["symbols"]
             self.assertTrue(torch.equal(program(symbols=symbols), training.module(symbols)["logits"]))
-        self.train(training, "again", "model.file=trained.pt2")
+        self.run_of(training, "again", "model.file=trained.pt2")
         self.assertEqual(losses_of(self.folder / "again"), training.in_python())
         self.ddprun("predict", "run", "--split", "val", "--out", "predicted.csv")
         self.assertEqual(len(pathlib.Path("predicted.csv").read_text().splitlines()), 1 + STEPS * BATCH)
@@ -228,7 +223,7 @@ class OwnLoss(ExportTool, CommandTest):
         self.assertIn("it gives no prediction, which ddprun predict and ddprun export want", said)
         self.assertIn("loss is taken for a mean over samples, and it draws random numbers", said)
         training = self.training("Denoiser", ["--input", "8"], "x", loss=lambda loss, given: loss)
-        self.train(training, "run")
+        self.run_of(training, "run")
         self.assertEqual(losses_of(self.folder / "run"), training.in_python())
         said = self.ddprun("predict", "run", "--split", "val", "--out", "predicted.csv", code=2).err()
         self.assertIn("net.pt2 gives its loss and no prediction", said)
@@ -238,17 +233,11 @@ class OwnLoss(ExportTool, CommandTest):
         self.assertIn("it computes its loss with the metrics accuracy; checked against the module", said)
         self.assertIn("loss is taken for a mean over samples, and that of a batch is not the mean of those of its halves", said)
         training = self.training("Pairs", PAIRS, "image", loss=lambda outputs, given: self.nets.contrast(outputs)["loss"])
-        self.train(training, "run")
-        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
-        self.assertEqual(unequal(training.module, weights_of(self.folder / "run")), [])
-
-    def test_a_mistake_in_a_losss_file_is_told_with_its_line(self):
-        pathlib.Path("wrong.py").write_text("import torch\n\n\ndef loss(outputs, target):\n    return torch.no_such_loss(outputs, target)\n")
-        said = self.export("TwoTasks", "--loss", "wrong.py:loss", *TWO[:4], code=2)
-        self.assertIn("wrong.py:5: ", said)
-        self.assertIn("no attribute 'no_such_loss'", said)
+        self.run_of(training, "run")
+        training.assert_same(self, self.folder / "run")
 
     def test_what_does_not_fit_is_refused_by_name(self):
+        pathlib.Path("wrong.py").write_text("import torch\n\n\ndef loss(outputs, target):\n    return torch.no_such_loss(outputs, target)\n")
         target = ["--input", "8", "--input", "target=:int64:5"]
         for words, text in (
             (["Denoiser", "--input", "8"], "forward() gives one number: if it is the loss, say so with --loss"),
@@ -262,6 +251,7 @@ class OwnLoss(ExportTool, CommandTest):
             (["Words", "--loss", *WORDS, "--prediction", "guess"], "forward() gives logits: there is no guess; --prediction NAME"),
             (["Words", *WORDS, "--target", "labels"], "--target is for a network that computes its loss: --loss is missing"),
             (["TwoTasks", "--loss", "nets.py:none", *TWO], "nets.py: no class or function none"),
+            (["TwoTasks", "--loss", "wrong.py:loss", *TWO[:4]], "wrong.py:5: "),
         ):
             with self.subTest(words):
                 said = self.export(*words, code=2)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Samples that a class in Python makes: the same as from a file, and what is said where the class throws, hangs or dies."""
 
-import os
 import signal
 import sys
 import unittest
@@ -9,7 +8,7 @@ import unittest
 import safetensors.numpy
 import numpy
 
-from command import NIGHTLY, CommandTest, all_rows, differences
+from command import CommandTest, losses_of
 
 TRAIN, VAL, FEATURES, CLASSES, LATE = 90, 30, 5, 3, 17
 WORDS = ("trainer.max_epochs=2", "trainer.global_batch=12", "trainer.log_every=1", "launch.workers=2")
@@ -121,35 +120,21 @@ class PythonData(CommandTest):
         (self.folder / f"{name}.yaml").write_text(f"seed: 3\nmodel: mlp\ndataset: {dataset}\n"
                                                   "optimizer: {plugin: sgd, lr: 0.05}\nlaunch: {device: cpu, threads: 1}\n")
 
-    def test_they_are_those_of_a_file_and_a_killed_run_goes_on(self):
+    def test_they_are_those_of_a_file(self):
         self.write("file", "{plugin: tensors, train: train.safetensors, val: val.safetensors}")
-        self.ddprun("file.yaml", *WORDS, "run.dir=file")
-        self.ddprun("data.yaml", *WORDS, "run.dir=run")
-        run, file, killed = (self.folder / name for name in ("run", "file", "killed"))
-        self.assertTrue(all_rows(run))
-        self.assertEqual(differences(run, file), {})
+        file, run = (self.train(name, f"{name}.yaml", *WORDS) for name in ("file", "data"))
+        self.assert_same_end(run, file)
         self.assertIn("sample", (run / "logs/rank_1.log").read_text())
-        running = self.start_held(6, "data.yaml", *WORDS, "checkpoint.every=4st", "run.dir=killed")
-        self.kill(running)
-        self.ddprun("resume", "killed")
-        self.assertEqual(differences(killed, run), {})
-        told = self.ddprun("data", "data.yaml", "dataset.class=Many").out()
-        self.assertRegex(told, r"middle +\d+ +\d+")
+        self.assertRegex(self.ddprun("data", "data.yaml", "dataset.class=Many").out(), r"middle +\d+ +\d+")
         self.ddprun("check", "data.yaml", "trainer.sampling={balance: class}")
 
     def test_what_it_draws_depends_on_the_epoch_and_the_sample_alone(self):
-        one, three, killed, plain = (self.folder / name for name in ("one", "three", "killed", "plain"))
         (self.folder / "noisy.py").write_text(NOISY)
-        noisy = (*WORDS[:-1], "launch.workers=1", "dataset.file=noisy.py", "dataset.class=Noisy")
-        self.ddprun("data.yaml", *noisy, "dataset.processes=1", "run.dir=one")
-        self.ddprun("data.yaml", *noisy, "dataset.processes=3", "run.dir=three")
-        self.ddprun("data.yaml", *WORDS[:-1], "launch.workers=1", "run.dir=plain")
-        self.assertEqual(differences(one, three), {})
-        self.assertNotEqual(differences(one, plain), {})
-        if NIGHTLY:  # in every run there is a killed run of data without noise
-            self.kill(self.start_held(6, "data.yaml", *noisy, "checkpoint.every=4st", "run.dir=killed"))
-            self.ddprun("resume", "killed")
-            self.assertEqual(differences(killed, one), {})
+        noisy = ("data.yaml", *WORDS, "launch.workers=1", "checkpoint.every=4st", "dataset.file=noisy.py", "dataset.class=Noisy")
+        one, three = (self.train(f"run{count}", *noisy, f"dataset.processes={count}") for count in (1, 3))
+        self.assert_same_end(three, one)
+        self.assert_same_end(self.kill_and_resume("killed", (6,), *noisy, "dataset.processes=1"), one)
+        self.assertNotEqual(losses_of(one), losses_of(self.train("plain", "data.yaml", *WORDS, "trainer.max_steps=2")))
 
     def test_what_fails_in_it_is_named_with_its_sample(self):
         for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),
@@ -187,9 +172,8 @@ class PythonData(CommandTest):
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(25), 75, running.text())
         self.assert_nothing_left()
-        self.ddprun(*words, "run.dir=whole")
         resumed = self.ddprun("resume", "run", "dataset.class=Data")
-        self.assertEqual(differences(self.folder / "run", self.folder / "whole"), {})
+        self.assert_same_end(self.folder / "run", self.train("whole", *words))
         self.assertNotIn("the data are not those", resumed.text())
         self.write_arrays("train", TRAIN, shift=1)
         changed = self.ddprun("resume", "run", "trainer.max_epochs=2")

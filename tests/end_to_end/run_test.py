@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""A run from start to end: what it prints, what it leaves, and that it can be repeated."""
+"""A run from start to end: what it prints, what it leaves, what its events and a trace of it say, and that it can be repeated."""
 
-import csv
+import collections
 import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
 
-from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, is_whole, summary
+from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, csv_rows, events, is_whole, summary
 
 QUICK = [*SMALL, "model=mlp", "model.hidden=32"]
 NUMBERS = {"steps", "epochs", "samples", "world_size", "nodes", "total_seconds", "train_seconds", "first_step_seconds",
            "samples_per_second", "test_correct", "test_total"}
+
+
+def kinds(run):
+    return [event["kind"] for event in events(run)]
 
 
 class OneRun(CommandTest):
@@ -54,8 +59,7 @@ class OneRun(CommandTest):
 
     def test_csv_and_json_rows_agree(self):
         rows = all_rows(self.run_folder)
-        with open(self.run_folder / "metrics.csv", newline="") as file:
-            table = list(csv.DictReader(file))
+        table = csv_rows(self.run_folder / "metrics.csv")
         self.assertEqual(len(table), len(rows))
         self.assertEqual({row["split"] for row in rows}, {"train", "epoch", "val", "test"})
         for row, cells in zip(rows, table):
@@ -118,7 +122,6 @@ class SeveralRuns(CommandTest):
         self.assertEqual((found["status"], found["steps"]), ("stopped_early", 20))
         self.assertIn("val/loss", found["stop_reason"])
 
-
     def test_early_stopping_without_anything_to_evaluate_is_warned_of(self):
         words = [word for word in QUICK if word != "~early_stopping"]
         running = self.ddprun(*words, "dataset.val_size=0", "dataset.test_size=0", "run.dir=run")
@@ -126,68 +129,91 @@ class SeveralRuns(CommandTest):
         self.assertNotIn("test_correct", summary(self.folder / "run"))
 
 
-class Telling(CommandTest):
-    """The commands that only tell work from any folder, and start nothing."""
+class Events(CommandTest):
+    def test_tell_of_attempts_checkpoints_and_the_end(self):
+        run = self.start_held(12, *SMALL, "model=mlp", "run.dir=run")
+        run.send(signal.SIGTERM)
+        self.assertEqual(run.wait(), 75)
+        folder = self.folder / "run"
+        self.assertEqual(kinds(folder)[0], "attempt")
+        self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved and resumable")
+        step = summary(folder)["steps"]
+        self.ddprun("resume", "run")
+        second = [event for event in events(folder) if event["attempt"] == 1]
+        self.assertEqual([second[0]["kind"], second[0]["text"]], ["attempt", f"1 worker on 1 node, from step_{step:08d}"])
+        self.assertEqual([second[1]["kind"], second[1]["step"]], ["resumed", step])
+        self.assertEqual(second[-1]["kind"], "end")
+        self.assertIn("checkpoint", [event["kind"] for event in second])
 
-    def tell(self, *words):
+    def test_tell_of_a_failure_and_the_restart(self):
+        self.ddprun(*SMALL, "model=mlp", "run.dir=run", "launch.max_restarts=1", "launch.restart_seconds=0", "launch.workers=2",
+                    env={"DDPRUN_FAULT": "kill:computing:12:1"})
+        folder = self.folder / "run"
+        counted = collections.Counter(kinds(folder))
+        self.assertEqual([counted["attempt"], counted["failure"], counted["end"]], [2, 1, 1])
+        failure = next(event for event in events(folder) if event["kind"] == "failure")
+        self.assertIn("rank 1", failure["text"])
+
+
+class Profile(CommandTest):
+    def test_is_a_trace_of_the_steps_that_were_asked_for(self):
+        self.ddprun(*SMALL, "model=mlp", "launch.workers=2", "+profile={steps: 5..7}", "run.dir=run")
+        for rank in range(2):
+            trace = json.loads((self.folder / f"run/profile/rank_{rank}_steps_5_7.json").read_text())
+            phases = collections.Counter(event["name"] for event in trace["traceEvents"]
+                                         if event.get("cat") == "user_annotation")
+            for phase in ("data", "forward", "backward", "optimizer"):
+                self.assertEqual(phases[phase], 3, phase)
+
+    def test_of_a_run_that_ends_before_is_written_as_far_as_it_went(self):
+        self.ddprun(*SMALL, "model=mlp", "+profile={steps: 18..40}", "run.dir=run")
+        self.assertTrue((self.folder / "run/profile/rank_0_steps_18_20.json").exists())
+
+
+# Commands that start nothing, and patterns of what they say.
+SAID = {
+    "version": (["--version"], r"^ddprun \d+\.\d+\.\d+\n$"),
+    "help": (["--help"], "ddprun experiments/mnist.yaml", "resume", "check", "plugins", "Exit codes:", "key=value"),
+    "check": (["check", *QUICK, "launch.workers=2"],
+              "no mistakes found. digits trains mlp on digits with sgd, 2 workers on cpu, global batch 64."),
+    "cfg": (["--cfg", "experiments/digits.yaml", "optimizer.lr=0.5"], r"(?m)^  lr: 0.5 +# command line: optimizer.lr=0.5$",
+            r"(?m)^  momentum: 0.9 +# .*optimizer/sgd.yaml:\d+:\d+$"),
+    "plugins": (["plugins"], *(f"(?m)^{line} " for line in ("dataset +digits", "dataset +mnist", "model +convnet_bn", "optimizer +adamw", "logger +jsonl"))),
+    "plugins_check": (["plugins", "check"], r"\n\d\d plugins checked, 0 failed\n$"),
+    "plugins_show": (["plugins", "show", "convnet"], r"(?m)^  dropout +float +0.5 +0 .. 1$"),
+    "keys": (["keys"], "trainer:", r"  global_batch  \(int 1 .. ", r"  every  \(string, default 1ep\)", "early_stopping:", "run:"),
+    "keys_of_a_word": (["keys", "patience"], r"(?s)^schedule:(?!.*trainer:).*\n  patience .*\nearly_stopping:.*\n  patience "),
+    "keys_of_an_objective": (["keys", "class_weights"], r"(?s)^objective:.*\n  class_weights .*cross_entropy, nll: "),
+    "experiments": (["experiments"], r"^.*experiments/NAME.yaml.*\n(  \w+ +[A-Z].*[^.:\n]\n)+$", "\n  digits "),
+}
+
+
+class Telling(CommandTest):
+    """They work from any folder, and start nothing."""
+
+    def check(self, words, *patterns):
         running = self.ddprun(*words)
+        for pattern in patterns:
+            self.assertRegex(running.out(), pattern)
         self.assertEqual(running.err(), "")
         self.assertFalse((self.folder / "outputs").exists())
+        if words[0] in ("plugins", "experiments"):
+            lines = [line for line in running.out().splitlines() if "/" not in line]  # a path is one word, however long
+            self.assertLessEqual(max(map(len, lines)), 80)
         return running.out()
 
-    def test_version(self):
-        self.assertRegex(self.tell("--version"), r"^ddprun \d+\.\d+\.\d+\n$")
+    def test_each_says_what_it_is_for(self):
+        for name, row in SAID.items():
+            with self.subTest(name):
+                self.check(*row)
 
-    def test_help_teaches_by_examples(self):
-        text = self.tell("--help")
-        for words in ("ddprun experiments/mnist.yaml", "resume", "check", "plugins", "Exit codes:", "key=value"):
-            self.assertIn(words, text)
+    def test_what_cfg_shows_is_an_experiment_itself(self):
+        (self.folder / "again.yaml").write_text(self.check(*SAID["cfg"]))
+        self.ddprun("check", "again.yaml")
 
-    def test_check_says_what_would_run(self):
-        text = self.tell("check", *QUICK, "launch.workers=2")
-        self.assertIn("no mistakes found. digits trains mlp on digits with sgd, 2 workers on cpu, global batch 64.", text)
+    def test_a_share_that_is_small_is_warned_of(self):
         warned = self.ddprun("check", "--no-data", *QUICK, "launch.workers=32", "trainer.global_batch=100").err()
         self.assertIn("each of the 32 workers gets only 3 of 100 samples", warned)
-
-    def test_cfg_shows_each_value_with_its_file_and_is_an_experiment_itself(self):
-        text = self.tell("--cfg", "experiments/digits.yaml", "optimizer.lr=0.5")
-        self.assertRegex(text, r"(?m)^  lr: 0.5 +# command line: optimizer.lr=0.5$")
-        self.assertRegex(text, r"(?m)^  momentum: 0.9 +# .*optimizer/sgd.yaml:\d+:\d+$")
-        (self.folder / "again.yaml").write_text(text)
-        self.tell("check", "again.yaml")
-
-    def test_plugins_lists_every_kind(self):
-        text = self.tell("plugins")
-        for line in ("dataset +digits", "dataset +mnist", "model +convnet_bn", "optimizer +adamw", "logger +jsonl"):
-            self.assertRegex(text, f"(?m)^{line} ")
-        self.assertLessEqual(max(map(len, text.splitlines())), 80)
-
-    def test_nothing_is_wrong_with_our_own_plugins(self):
-        text = self.tell("plugins", "check")
-        self.assertRegex(text, r"\n\d\d plugins checked, 0 failed\n$")
-
-    def test_plugins_show_tells_options_with_their_defaults_and_ranges(self):
-        self.assertRegex(self.tell("plugins", "show", "convnet"), r"(?m)^  dropout +float +0.5 +0 .. 1$")
-        page = self.tell("plugins", "show", "mnist")
-        lines = [line for line in page.splitlines() if "/" not in line]  # a path is one word, however long
-        self.assertLessEqual(max(map(len, lines)), 80, page)
-
-    def test_keys_lists_every_section(self):
-        text = self.tell("keys")
-        for key in ("trainer:", "  global_batch  (int 1 .. ", "  every  (string, default 1ep)", "early_stopping:", "run:"):
-            self.assertIn(key, text)
-        few = self.tell("keys", "patience")
-        self.assertRegex(few, r"(?s)^schedule:.*\n  patience .*\nearly_stopping:.*\n  patience ")
-        self.assertNotIn("trainer:", few)
-        self.assertRegex(self.tell("keys", "class_weights"), r"(?s)^objective:.*\n  class_weights .*cross_entropy, nll: ")
-
-    def test_experiments_are_listed_with_what_they_are(self):
-        head, *lines = self.tell("experiments").splitlines()
-        self.assertIn("experiments/NAME.yaml", head)
-        self.assertIn("digits", [line.split()[0] for line in lines])
-        for line in lines:
-            self.assertRegex(line, r"^  \w+ +[A-Z].*[^.:]$")
-            self.assertLessEqual(len(line), 80)
 
     def test_quiet_tells_nothing_and_verbose_what_is_loaded(self):
         quiet = self.ddprun("--quiet", *QUICK, "run.dir=quiet")

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""trainer.shards: the same bits on any number of workers, as files and rows have them."""
+"""The number of workers changes the speed and nothing else: within rounding, as each key that only changes the order of sums; and with
+trainer.shards in no bit of files and rows."""
 
-import hashlib
 import os
 import random
 import shutil
 import signal
 import unittest
 
-from command import SMALL, CommandTest, Gate, differences, free_port, nightly, results, summary
+import torch
+
+import weights
+from command import SMALL, CommandTest, Gate, free_port, losses_of, nightly, results, summary
 
 # 130 samples in batches of 48, the last of 34. Rows of 2 steps, so that a run may stop between two of them.
 WORDS = [*SMALL, "trainer.shards=6", "trainer.global_batch=48", "dataset.train_size=130", "dataset.val_size=90", "dataset.test_size=50",
@@ -18,7 +21,6 @@ DROPOUT = [*WORDS, "model=convnet", "trainer.mixup=0.3", "optimizer=adamw", "tra
 FEW = [*WORDS, "model=mlp", "model.hidden=16", "trainer.precision=bf16", "trainer.global_batch=64"]  # the last batch: 2 samples for 6 shards
 LONG = [*CONVNET, "trainer.max_epochs=4", "checkpoint.every=1st", "launch.max_restarts=2", "launch.restart_seconds=0.1", "launch.grace_seconds=5"]
 STEPS = 12  # of them
-FILES = ("model", "optimizer", "ema")
 SCHEDULES = int(os.environ.get("SAME_BITS_SCHEDULES", "50"))
 SEED = int(os.environ.get("SAME_BITS_SEED", "1"))
 IMAGES = [*WORDS, "trainer.shards=8", "dataset.train_size=100"]
@@ -30,12 +32,43 @@ NETWORKS = {
     "resnet18": [*IMAGES, "model=resnet", "trainer.global_batch=16"],
     "transformer": [*TEXT, "trainer.shards=8", "model.dropout=0.1"],
 }
+# 610 samples in batches of 96: the last of each epoch is of 34, which neither 3 nor 4 workers share evenly. Of 150,000 inputs of
+# ReLUs one may lie so near to 0 that rounding switches it, which moves weights by 1e-3: with seed 42 so on one kind of processor.
+ROUNDED = [*SMALL, "seed=1", "model=mlp", "model.hidden=32", "trainer.global_batch=96", "trainer.max_epochs=100", "trainer.max_steps=50"]
+LAYOUT = [*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "trainer.log_every=1", "launch.workers=2"]
+OTHER_ORDERS = {  # the words of the one and of the other
+    "the order of images in memory": ["trainer.memory_format=channels_first", "trainer.memory_format=channels_last"],
+    "layers in one pass": ["trainer.fused_layers=true", "trainer.fused_layers=false"],
+}
 
 
-def digests(run):
-    """{file: SHA-256}, of the last checkpoint."""
-    files = {name: run / f"checkpoints/last/{name}.safetensors" for name in FILES}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.exists()}
+class Worlds(CommandTest):
+    def distance(self, run, other):
+        """The largest difference of a parameter, relative to the largest parameter of its tensor."""
+        mine, others = (weights.load(path / "checkpoints/last/model.safetensors") for path in (run, other))
+        self.assertEqual(mine.keys(), others.keys())
+        return max(float((mine[name] - others[name]).abs().max() / others[name].abs().max()) for name in mine)
+
+    def test_one_to_four_workers_train_the_same_within_rounding(self):
+        alone = self.assert_worlds_alike(ROUNDED, (2, 3, 4), delta=1e-4)
+        self.assertEqual(summary(alone)["samples"], 7 * 610 + 96)
+        for workers in (2, 3, 4):
+            run = self.folder / f"run{workers}"
+            self.assertEqual(summary(run)["samples"], summary(alone)["samples"])
+            self.assertLess(self.distance(run, alone), 1e-5)
+        # A batch that differs in one sample of a hundred moves the weights by far more than rounding does.
+        self.assertGreater(self.distance(self.train("other", *ROUNDED, "launch.workers=1", "trainer.global_batch=95"), alone), 1e-3)
+
+    def test_the_classes_are_drawn_alike_in_equal_shares(self):
+        words = [*SMALL, "model=mlp", "trainer.global_batch=48", "trainer.verify_shards=true", "trainer.sampling={balance: class}"]
+        self.assert_worlds_alike(words, (3,), delta=1e-5)
+
+    def test_fast_paths_that_sum_in_another_order_change_the_rounding_alone(self):
+        for name, keys in OTHER_ORDERS.items():
+            with self.subTest(name):
+                one, other = (torch.tensor(losses_of(self.train(key, *LAYOUT, "trainer.memory_format=channels_last", key))) for key in keys)
+                self.assertFalse(one.equal(other), "the key changes nothing")
+                torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-3)
 
 
 class SameBitsTest(CommandTest):
@@ -46,14 +79,9 @@ class SameBitsTest(CommandTest):
             self.assertEqual(launcher.wait(600), 0, launcher.text())
         return run
 
-    def assert_same(self, run, other):
-        self.assertEqual(digests(run), digests(other))
-        self.assertEqual(differences(run, other), {})
-        self.assertEqual(summary(run)["test_correct"], summary(other)["test_correct"])
-
-    def assert_same_end(self, run, whole):
+    def assert_same_last(self, run, whole):
         """Of a run that was interrupted: its weights, and its last rows."""
-        self.assertEqual(digests(run), digests(whole))
+        self.assert_same_files(run, whole)
         mine, others = results(run), results(whole)
         last = max(step for _, step in others)
         self.assertEqual([mine[key] for key in mine if key[1] == last], [others[key] for key in others if key[1] == last])
@@ -63,11 +91,10 @@ class SameBits(SameBitsTest):
     def test_weights_optimizer_averages_and_rows_on_one_to_four_workers(self):
         for name, words, worlds in (("convnet_bn", CONVNET, (2, 4)), ("dropout", DROPOUT, (3,)), ("few", FEW, (3,))):
             alone = self.train(name, words)
-            self.assertEqual(set(digests(alone)), {"model", "optimizer"} | ({"ema"} if words is CONVNET else set()))
             for workers in worlds:
                 with self.subTest(name=name, workers=workers):
                     shared = f"trainer.shard_optimizer={str(workers > 2).lower()}"
-                    self.assert_same(self.train(f"{name}{workers}", words, shared, workers=workers), alone)
+                    self.assert_same_end(self.train(f"{name}{workers}", words, shared, workers=workers), alone)
             if words is CONVNET:
                 self.elastic(alone)
 
@@ -76,7 +103,7 @@ class SameBits(SameBitsTest):
         run = self.train("elastic", CONVNET, "trainer.max_steps=1", workers=1, nodes=2)
         self.ddprun("resume", run, "trainer.max_steps=3", "launch.workers=5", "trainer.shard_optimizer=true")
         self.ddprun("resume", run, "trainer.max_steps=1000", "launch.workers=1")
-        self.assert_same_end(run, whole)
+        self.assert_same_last(run, whole)
 
     def test_the_exchange_and_the_comparison_of_machines_take_little_memory(self):
         """The weights take 67 MB in matrices of 4 MB: no copy of them all, beside what training itself needs."""
@@ -133,7 +160,7 @@ class EveryNetwork(SameBitsTest):
                 alone = self.train(f"{name}_{precision}_1", few_steps)
                 for workers in (2, 3, 4, 8):
                     with self.subTest(name=name, precision=precision, workers=workers):
-                        self.assert_same(self.train(f"{name}_{precision}_{workers}", few_steps, workers=workers), alone)
+                        self.assert_same_end(self.train(f"{name}_{precision}_{workers}", few_steps, workers=workers), alone)
 
     @unittest.skipUnless(os.environ.get("DDPRUN_DATA"), "DDPRUN_DATA is not set: MNIST is not here")
     def test_an_epoch_of_mnist_on_one_two_three_and_eight_workers(self):
@@ -141,7 +168,7 @@ class EveryNetwork(SameBitsTest):
                  f"dataset.root={os.environ['DDPRUN_DATA']}/mnist"]
         alone = self.train("alone", words)
         for workers in (2, 3, 8):
-            self.assert_same(self.train(f"run{workers}", words, workers=workers), alone)
+            self.assert_same_end(self.train(f"run{workers}", words, workers=workers), alone)
 
 
 @nightly
@@ -154,7 +181,7 @@ class Schedules(SameBitsTest):
             with self.subTest(seed=SEED, schedule=number):
                 run = self.folder / f"run{number}"
                 self.live(run, random.Random(f"{SEED} {number}"))
-                self.assert_same_end(run, whole)
+                self.assert_same_last(run, whole)
                 shutil.rmtree(run)
 
     def live(self, run, chance):
@@ -196,4 +223,5 @@ class Schedules(SameBitsTest):
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     unittest.main()

@@ -10,7 +10,7 @@ import unittest
 import PIL.Image
 import webdataset
 
-from command import CommandTest, all_rows, differences
+from command import CommandTest
 
 CLASSES, PICTURES, SIDE = ("circle", "square", "stripe"), 61, 24
 WORDS = ("trainer.max_epochs=2", "trainer.global_batch=12", "trainer.log_every=1", "launch.workers=2", "checkpoint.every=4st")
@@ -50,27 +50,19 @@ class Shards(CommandTest):
         told = self.ddprun("data", "shards.yaml").out()
         for name in CLASSES:
             self.assertRegex(told, rf"{name} +61 +10")
-        self.ddprun("folder.yaml", *WORDS, "run.dir=folder")
-        self.ddprun("shards.yaml", *WORDS, "run.dir=shards")
-        shards, folder, killed = (self.folder / name for name in ("shards", "folder", "killed"))
-        self.assertTrue(all_rows(shards))
-        self.assertEqual(differences(shards, folder), {})
-        running = self.start_held(6, "shards.yaml", *WORDS, "run.dir=killed")
-        self.kill(running)
-        self.ddprun("resume", "killed")
-        self.assertEqual(differences(killed, shards), {})
+        folder, shards = (self.train(name, f"{name}.yaml", *WORDS) for name in ("folder", "shards"))
+        self.assert_same_end(shards, folder)
+        self.assert_same_end(self.kill_and_resume("killed", (6,), "shards.yaml", *WORDS), shards)
 
-    def test_a_shard_that_is_cut_short_is_named(self):
+    def test_what_is_wrong_in_a_shard_is_named(self):
         shard = pathlib.Path("train-000002.tar")
         shard.write_bytes(shard.read_bytes()[:-11_000])
-        said = self.assert_refused("shards.yaml", *WORDS, "run.dir=run")
-        self.assertIn("train-000002.tar: it is cut short", said)
-
-    def test_a_member_that_is_no_picture_is_named(self):
-        with webdataset.TarWriter("train-000003.tar") as shard:
-            shard.write({"__key__": "note", "jpg": b"a text", "cls": 0})
-        said = self.assert_refused("shards.yaml", *WORDS, "run.dir=run")
-        self.assertIn("train-000003.tar: note.jpg: is a text file", said)
+        self.assertIn("train-000002.tar: it is cut short", self.assert_refused("shards.yaml", *WORDS, "run.dir=run"))
+        shard.unlink()
+        with webdataset.TarWriter("train-000003.tar") as file:
+            file.write({"__key__": "note", "jpg": b"a text", "cls": 0})
+        self.assertIn("train-000003.tar: note.jpg: is a text file",
+                      self.assert_refused("shards.yaml", *WORDS, "dataset.train=train-000003.tar", "run.dir=run"))
 
 
 if __name__ == "__main__":

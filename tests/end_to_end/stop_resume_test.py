@@ -9,16 +9,14 @@ import pathlib
 import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
 
 import ddprun  # noqa: E402
-from command import DDPRUN, NIGHTLY, SMALL, CommandTest, Gate, all_rows, checkpoint_steps, differences, results, summary
+from command import DDPRUN, NIGHTLY, SMALL, CommandTest, Gate, all_rows, checkpoint_steps, differences, flip_a_bit, summary
 
 WORDS = [*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "trainer.max_epochs=4", "checkpoint.every=5st"]
 WORKERS = "launch.workers=2"
@@ -45,26 +43,13 @@ def taken(pid):
 
 
 class StopAndResume(CommandTest):
-    reference = None  # the run that nobody stopped
-
-    @classmethod
-    def setUpClass(cls):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-reference-"))
-        cls.addClassCleanup(shutil.rmtree, folder)
-        cls.reference = folder / "run"
-        subprocess.run([DDPRUN, *WORDS, WORKERS, f"run.dir={cls.reference}"], check=True, stdout=subprocess.DEVNULL)
-
     def setUp(self):
         super().setUp()
         self.run_folder = self.folder / "run"
+        self.reference = self.undisturbed(*WORDS, WORKERS)  # that nobody stopped
 
-    def weights(self, run=None):
-        return ((run or self.run_folder) / "checkpoints/last/model.safetensors").read_bytes()
-
-    def assert_same_end(self, run=None):
-        run = run or self.run_folder
-        self.assertEqual(self.weights(run), self.weights(self.reference))
-        self.assertEqual(differences(run, self.reference), {})
+    def assert_same_end(self, run=None, **files):
+        super().assert_same_end(run or self.run_folder, self.reference, **files)
 
     def begin(self, step, *words):
         return self.start_held(step, *WORDS, WORKERS, "run.dir=run", *words)
@@ -156,17 +141,11 @@ class StopAndResume(CommandTest):
     # What can be resumed, and what cannot
 
     def test_a_completed_run_trains_no_more(self):
-        self.ddprun(*WORDS, WORKERS, "run.dir=run")
-        weights, rows = self.weights(), results(self.run_folder)
+        self.copy(self.reference, "run")
         self.ddprun("resume", "run")
-        self.assertEqual(self.weights(), weights)
-        self.assertEqual(results(self.run_folder), rows)
+        self.assert_same_end()
         self.assertEqual(summary(self.run_folder)["status"], "completed")
         self.assertEqual({row["split"] for row in all_rows(self.run_folder) if row["attempt"] == 1}, {"test"})
-        config = (self.run_folder / "config.yaml").read_text()
-        refused = self.ddprun("resume", "run", "optimizer.lr=0.5", "trainer.eval_batch=7", code=2)
-        self.assertIn("command line: optimizer.lr=0.5: optimizer.lr: the run has ended its training after 40 steps, so that", refused.err())
-        self.assertEqual((self.run_folder / "config.yaml").read_text(), config)
 
     def test_a_checkpoint_that_another_process_keeps_locked_is_waited_for_and_a_signal_ends_that(self):
         self.ddprun(*SMALL, "model=mlp", "trainer.max_epochs=1", "run.dir=run")
@@ -180,12 +159,6 @@ class StopAndResume(CommandTest):
         os.close(checkpoint)
         self.ddprun("resume", "run", "trainer.max_epochs=2")
 
-    def test_more_epochs_go_on_from_the_end(self):
-        self.ddprun(*WORDS, WORKERS, "trainer.max_epochs=2", "run.dir=run")
-        self.ddprun("resume", "run", "trainer.max_epochs=4")
-        self.assertEqual(self.weights(), self.weights(self.reference))
-        self.assertEqual(differences(self.run_folder, self.reference).keys(), {("test", 20)})
-
     def test_a_run_that_is_running_is_refused_with_its_process(self):
         running = self.begin(2)
         refused = self.ddprun("resume", "run", code=2)
@@ -194,35 +167,25 @@ class StopAndResume(CommandTest):
         self.stop(running)
 
     def test_auto_goes_on_with_the_unfinished_run_and_starts_anew_where_there_is_none(self):
-        auto = [*WORDS, WORKERS, "checkpoint.resume=auto"]
-        running = self.start_held(12, *auto)
-        running.send(signal.SIGKILL)
-        running.wait()
-        self.assert_nothing_left()
-        again = self.ddprun(*auto)
-        self.assertIn("resuming outputs/digits/", again.err())
-        self.assertRegex(again.out(), r"resumed at step \d+\n")
+        for words in ((), ("run.dir=run",)):
+            auto = [*WORDS, WORKERS, "checkpoint.resume=auto", *words]
+            self.kill(self.start_held(12, *auto))
+            again = self.ddprun(*auto)
+            self.assertRegex(again.out(), r"resumed at step \d+\n")
+            self.assert_same_end(self.run_folder if words else self.folder / "outputs/digits/latest")
+            if not words:
+                self.assertIn("resuming outputs/digits/", again.err())
         runs = self.folder / "outputs/digits"
-        self.assert_same_end(runs / "latest")
         self.assertEqual(len(list(runs.iterdir())), 2)  # the run and `latest`
-        new = self.ddprun(*auto, "trainer.max_steps=3")
+        new = self.ddprun(*WORDS, WORKERS, "checkpoint.resume=auto", "trainer.max_steps=3")
         self.assertNotIn("resuming", new.err())
         self.assertEqual(len(list(runs.iterdir())), 3)
-
-    def test_auto_with_a_folder_of_its_own(self):
-        words = [*WORDS, WORKERS, "checkpoint.resume=auto", "run.dir=run"]
-        running = self.start_held(12, *words)
-        running.send(signal.SIGKILL)
-        running.wait()
-        self.assert_nothing_left()
-        self.assertIn("resumed at step", self.ddprun(*words).out())
-        self.assert_same_end()
 
     def test_a_new_run_starts_from_the_checkpoint_of_another(self):
         self.stop(self.begin(12))
         before = sorted(path.name for path in self.run_folder.rglob("*"))
-        self.ddprun(*WORDS, WORKERS, f"checkpoint.resume={self.run_folder}/checkpoints/last", "run.dir=other")
-        self.assertEqual(self.weights(self.folder / "other"), self.weights(self.reference))
+        other = self.train("other", *WORDS, WORKERS, f"checkpoint.resume={self.run_folder}/checkpoints/last")
+        self.assert_same_files(other, self.reference)
         self.assertEqual(sorted(path.name for path in self.run_folder.rglob("*")), before)
 
     def test_a_folder_that_is_moved_away_meanwhile_is_an_error_of_the_next_save_and_can_be_resumed_where_it_is(self):
@@ -253,9 +216,7 @@ class StopAndResume(CommandTest):
             with self.subTest(file=file):
                 self.copy(stopped, file)
                 broken = self.run_folder / f"checkpoints/step_{newest:08}" / file
-                content = bytearray(broken.read_bytes())
-                content[len(content) // 2] ^= 1
-                broken.write_bytes(content)
+                flip_a_bit(broken, broken.stat().st_size // 2)
                 resumed = self.ddprun("resume", self.run_folder)
                 self.assertIn(f"skipped a broken checkpoint: {broken.parent}: ", resumed.err())
                 self.assertIn(f"resumed at step {older}\n", resumed.out())
@@ -273,37 +234,39 @@ class StopAndResume(CommandTest):
         self.assertIn("starting it from the beginning", self.ddprun("resume", "run").err())
         self.assert_same_end()
 
-    def test_an_attempt_that_does_not_fit_the_checkpoint_changes_nothing(self):
-        self.stop(self.begin(6))
-        before = contents(self.run_folder)
-        refused = self.ddprun("resume", "run", "model=mlp", "trainer.max_epochs=9", code=2)
-        self.assertIn("does not fit the model", refused.err())
-        self.assertNotIn("resume from the last checkpoint", refused.err())
-        self.assertEqual(contents(self.run_folder), before)
-        self.ddprun("resume", "run")
-        self.assert_same_end()
-
-    def test_a_key_that_a_resumed_run_would_ignore_is_refused_with_nothing_changed(self):
+    def test_an_attempt_that_is_refused_changes_nothing(self):
         self.copy(self.reference, "run")
-        before = contents(self.run_folder)
-        for words, told in ((["checkpoint.resume=other", "pretrained.file=/w", "run.dir=elsewhere", "resources.gpus=2"],
-                             ("checkpoint.resume: ", "pretrained.file: ", "run.dir: ", "resources: ")),
-                            (["trainer.batch_per_worker=16"],
-                             ("trainer.batch_per_worker: 16 samples for each worker "
-                              "make 32, but ", " was trained with 64 in a step")),
-                            (["trainer.global_batch=32"], ("trainer.global_batch is 32, but ", "was saved with 64"))):
-            refused = self.ddprun("resume", "run", "trainer.max_epochs=5", *words, code=2)
-            for text in told:
-                self.assertIn(text, refused.err())
-            self.assertEqual(contents(self.run_folder), before)
-            self.assertEqual(ddprun.run(self.run_folder).status, "completed")
-
-    def test_what_was_trained_with_a_batch_for_each_worker_takes_the_same_product(self):
-        self.ddprun(*WORDS, WORKERS, "trainer.batch_per_worker=32", "trainer.max_epochs=1", "run.dir=run")
-        self.ddprun("resume", "run", "trainer.batch_per_worker=64", "launch.workers=1", "trainer.max_epochs=2")
-        self.ddprun("resume", "run", "trainer.global_batch=64", WORKERS, "trainer.max_epochs=4")
-        self.assertIn("global_batch: 64", (self.run_folder / "config.yaml").read_text())
-        self.assertEqual(summary(self.run_folder)["samples"], SAMPLES)
+        resume, last = ("resume", "run"), (self.run_folder / "checkpoints/last").resolve()
+        another = (*WORDS, f"checkpoint.resume={last}", "run.dir=other")
+        torch = f"{last} was saved with LibTorch 2.10.1, and this ddprun has LibTorch "
+        later = rf"{last} was saved by ddprun 99.1.0, and this is ddprun \d+\.\d+\.\d+, which may not"
+        for versions, words, texts in (
+                ({}, (*resume, "model=mlp", "trainer.max_epochs=9"), ("does not fit the model",)),
+                ({}, (*resume, "optimizer.lr=0.5", "trainer.eval_batch=7"),
+                 ("command line: optimizer.lr=0.5: optimizer.lr: the run has ended its training after 40 steps, so that",)),
+                ({}, (*resume, "trainer.max_epochs=5", "checkpoint.resume=other", "pretrained.file=/w", "run.dir=elsewhere", "resources.gpus=2"),
+                 ("checkpoint.resume: ", "pretrained.file: ", "run.dir: ", "resources: ")),
+                ({}, (*resume, "trainer.max_epochs=5", "trainer.batch_per_worker=16"),
+                 ("trainer.batch_per_worker: 16 samples for each worker make 32, but ", " was trained with 64 in a step")),
+                ({}, (*resume, "trainer.max_epochs=5", "trainer.global_batch=32"), ("trainer.global_batch is 32, but ", "was saved with 64")),
+                ({"torch": "2.10.1"}, (*resume, "trainer.max_epochs=5"), (torch,)), ({"torch": "2.10.1"}, another, (torch,)),
+                ({"ddprun": "99.1.0"}, (*resume, "trainer.max_epochs=5"), (later,)), ({"ddprun": "99.1.0"}, another, (later,))):
+            with self.subTest(versions=versions, words=words):
+                self.say(last, **versions)
+                before = contents(self.run_folder)
+                refused = self.ddprun(*words, code=2).err()
+                for text in texts:
+                    self.assertRegex(refused, text)
+                self.assertNotIn("resume from the last checkpoint", refused)
+                self.assertEqual(contents(self.run_folder), before)
+                self.assertEqual(ddprun.run(self.run_folder).status, "completed")
+                self.assertFalse((self.folder / "other").exists())
+        self.assertIn("99.1.0", self.ddprun("evaluate", "run").err())
+        self.say(last, torch="2.10.1")
+        self.ddprun(*WORDS, "trainer.max_epochs=1", f"pretrained.file={last}", "run.dir=other")
+        self.ddprun("evaluate", "run")
+        self.say(last, ddprun="0.0.9")
+        self.assertIn("was saved by ddprun 0.0.9, and this is ddprun ", self.ddprun("resume", "run").err())
 
     def test_a_run_that_stopped_early_goes_on_with_more_patience(self):
         stopping = "early_stopping={monitor: train/loss, mode: max, patience: 1}"
@@ -313,7 +276,7 @@ class StopAndResume(CommandTest):
         self.ddprun("resume", "run")
         self.assertEqual(summary(self.run_folder)["steps"], stopped["steps"])
         self.ddprun("resume", "run", "early_stopping.patience=9")
-        self.assertEqual(self.weights(), self.weights(self.reference))
+        self.assert_same_files(self.run_folder, self.reference)
         self.assertEqual(differences(self.run_folder, self.reference).keys(), {("test", stopped["steps"])})
 
     # Other worlds
@@ -322,7 +285,7 @@ class StopAndResume(CommandTest):
         self.stop(self.start_held(14, *WORDS, WORKERS, "trainer.batch_per_worker=32", "run.dir=run"))
         stopped = self.run_folder
         self.copy(stopped, "alone")
-        self.ddprun("resume", self.run_folder, "launch.workers=1")
+        self.ddprun("resume", self.run_folder, "launch.workers=1", "trainer.batch_per_worker=64")  # the same product
         self.assertEqual(json.loads((self.run_folder / "run.json").read_text())["global_batch"], 64)
         self.assertEqual(summary(self.run_folder)["samples"], SAMPLES)
         self.ddprun("resume", stopped)
@@ -344,39 +307,10 @@ class StopAndResume(CommandTest):
                 manifest = json.loads((self.run_folder / "checkpoints/last/manifest.json").read_text())
                 self.assertEqual(manifest["world_size"], workers)
 
-    def test_another_libtorch_is_refused_with_nothing_changed_and_may_have_the_weights(self):
-        self.copy(self.reference, "run")
-        checkpoint = (self.run_folder / "checkpoints/last").resolve()
-        self.say(checkpoint, torch="2.10.1")
-        before = self.digests()
-        for words in (["resume", "run", "trainer.max_epochs=5"], [*WORDS, f"checkpoint.resume={checkpoint}", "run.dir=other"]):
-            refused = self.ddprun(*words, code=2)
-            self.assertIn(f"{checkpoint} was saved with LibTorch 2.10.1, and this ddprun has LibTorch ", refused.err())
-        self.assertEqual(self.digests(), before)
-        self.assertFalse((self.folder / "other").exists())
-        self.ddprun(*WORDS, "trainer.max_epochs=1", f"pretrained.file={checkpoint}", "run.dir=other")
-        self.ddprun("evaluate", "run")
-
-    def digests(self):
-        files = (file for file in self.run_folder.rglob("*") if file.is_file() and file.name != ".lock")
-        return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-
-    def test_a_later_ddprun_is_refused_and_an_earlier_one_remarked(self):
-        self.copy(self.reference, "run")
-        checkpoint = (self.run_folder / "checkpoints/last").resolve()
-        self.say(checkpoint, ddprun="99.1.0")
-        before = self.digests()
-        for words in (["resume", "run", "trainer.max_epochs=5"], [*WORDS, f"checkpoint.resume={checkpoint}", "run.dir=other"]):
-            refused = self.ddprun(*words, code=2)
-            self.assertRegex(refused.err(), rf"{checkpoint} was saved by ddprun 99.1.0, and this is ddprun \d+\.\d+\.\d+, which may not")
-        self.assertIn("99.1.0", self.ddprun("evaluate", "run").err())
-        self.assertEqual(self.digests(), before)
-        self.say(checkpoint, ddprun="0.0.9")
-        self.assertIn("was saved by ddprun 0.0.9, and this is ddprun ", self.ddprun("resume", "run").err())
-
     def say(self, checkpoint, **versions):
-        """As if these had saved it."""
-        manifest = json.loads((checkpoint / "manifest.json").read_text()) | versions
+        """As if these had saved it, not this program."""
+        saved = json.loads((self.reference / "checkpoints/last/manifest.json").read_text())
+        manifest = saved | versions
         del manifest["manifest_sha256"]
         text = json.dumps(manifest, separators=(",", ":"), sort_keys=True)
         manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A language model: samples of symbols, a loss of the model's own, a perplexity that stops the run."""
 
-import csv
 import json
 import math
-import signal
 import unittest
 
-from command import CommandTest, all_rows, differences, summary
+from command import CommandTest, all_rows, csv_rows, summary
 
 SMALL = ["experiments/text.yaml", "dataset.size=12000", "dataset.context=16", "model.width=32", "trainer.max_epochs=3",
          "trainer.global_batch=64", "trainer.log_every=1", "schedule.warmup=3st", "launch.threads=1",
@@ -15,30 +13,22 @@ SMALL = ["experiments/text.yaml", "dataset.size=12000", "dataset.context=16", "m
 
 
 class Text(CommandTest):
-    def predictions(self, name):
-        with open(self.folder / name, newline="") as file:
-            return list(csv.DictReader(file))
-
     def test_one_worker_and_two_train_evaluate_and_predict_the_same(self):
-        for workers in (1, 2):
-            self.ddprun(*SMALL, f"launch.workers={workers}", f"run.dir=run{workers}")
-        one, two = (all_rows(self.folder / f"run{workers}") for workers in (1, 2))
-        self.assertEqual(len(one), len(two))
-        for mine, others in zip(one, two):
-            for name in ("loss", "perplexity", "accuracy"):
-                self.assertAlmostEqual(mine[name], others[name], delta=1e-3 * mine[name], msg=f"{name} of {mine}")
+        one = all_rows(self.assert_worlds_alike(SMALL, (2,), delta=1e-3))
+        self.assertGreater(summary(self.folder / "alone")["model_flops_per_second"], 0)
+        self.assertNotIn("mfu", summary(self.folder / "alone"), "without a peak")
         self.assertLess(one[-1]["loss"], one[0]["loss"] - 0.5)
-        end = summary(self.folder / "run1")
+        end = summary(self.folder / "alone")
         self.assertAlmostEqual(end["metrics"]["test/perplexity"], math.exp(end["metrics"]["test/loss"]), places=4)
         self.assertEqual(min(row["perplexity"] for row in one if row["split"] == "val"), end["best"]["val/perplexity"])
         self.assertEqual(end["test_total"], 1199 // 16 * 16)  # characters, in windows with one more after each
 
-        found = json.loads(self.ddprun("evaluate", "run1", "--json", "launch.workers=2").out())
+        found = json.loads(self.ddprun("evaluate", "alone", "--json", "launch.workers=2").out())
         self.assertEqual(found["test_correct"], end["test_correct"])
         self.assertAlmostEqual(found["metrics"]["test/perplexity"], end["metrics"]["test/perplexity"], places=4)
 
-        self.ddprun("predict", "run1", "--out", "p.csv", "launch.workers=2")
-        rows = self.predictions("p.csv")
+        self.ddprun("predict", "alone", "--out", "p.csv", "launch.workers=2")
+        rows = csv_rows(self.folder / "p.csv")
         self.assertEqual([row["index"] for row in rows], [str(i) for i in range(1199 // 16)])
         scores = [{name[6:]: float(value) for name, value in row.items() if name.startswith("score_")} for row in rows]
         self.assertIn("space", scores[0])
@@ -69,22 +59,6 @@ class Text(CommandTest):
                     if "mfu" in row:
                         self.assertAlmostEqual(row["tokens_per_second"] / row["samples_per_second"], context, places=6)
                         self.assertAlmostEqual(row["mfu"] * 0.5e12 * workers / row["model_flops_per_second"], 1, places=6)
-
-    def test_without_a_peak_there_is_no_utilisation(self):
-        out = self.ddprun(*SMALL, "launch.workers=1", "trainer.max_steps=3", "run.dir=run").out()
-        self.assertGreater(summary(self.folder / "run")["model_flops_per_second"], 0)
-        self.assertNotIn("mfu", summary(self.folder / "run"))
-        self.assertNotIn("MFU", out)
-
-    def test_a_killed_run_goes_on_as_if_it_had_not_been(self):
-        words = [*SMALL, "launch.workers=2", "checkpoint.every=10st", "model.dropout=0.1"]
-        self.ddprun(*words, "run.dir=whole")
-        running = self.start_held(21, *words, "run.dir=run", "launch.max_restarts=0")
-        running.send(signal.SIGKILL)
-        running.wait()
-        self.assert_nothing_left()
-        self.assertIn("resumed at step ", self.ddprun("resume", "run").out())
-        self.assertEqual(differences(self.folder / "run", self.folder / "whole"), {})
 
     def test_an_objective_that_nobody_asks_for_is_told(self):
         short = ["trainer.max_steps=2", "trainer.precision=bf16"]

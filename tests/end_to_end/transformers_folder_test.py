@@ -9,7 +9,7 @@ import os
 import torch
 
 from command import CommandTest, main, use_peers
-from eager import save
+from weights import save
 from export_tool import ExportTool
 from weights import load
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "U8": torch.uint8, "BOOL": torch.bool, "BF16": torch.bfloat16}
+TYPES = {"F16": torch.float16, "F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "U8": torch.uint8, "BOOL": torch.bool, "BF16": torch.bfloat16}
 
 
 def load(path):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A two-layer classifier that computes by what no experiment says: the rank, a clock, random numbers that nothing
-// seeds. Its faults, bits that flip once, strike while the file that $WAYWARD_FAULT names is there.
+// A two-layer classifier that computes by what no experiment says: a clock, random numbers that nothing seeds. Its
+// faults, bits that flip once, strike while the file that $WAYWARD_FAULT names is there.
 #include <ddprun/model.h>
 
 #include <torch/nn/modules/linear.h>
@@ -30,32 +30,20 @@ class WaywardModel final : public ddprun::Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     if (is_training()) ++calls_;
-    strike_weights();
+    if (way_ == "weight" && strikes()) flip_a_bit(output_->weight);
     const auto hidden = at::relu(hidden_(input.flatten(1)));
     auto output = output_(hidden * factor());
-    if (way_ == "gradient" && strikes(0))
-      output.register_hook([](const at::Tensor& gradient) { flip_a_bit(gradient); });
+    if (way_ == "gradient" && strikes()) output.register_hook([](const at::Tensor& gradient) { flip_a_bit(gradient); });
     return output;
   }
 
  private:
-  static bool is_rank(int rank) {
-    const auto* text = std::getenv("RANK");
-    return text && std::atoi(text) == rank;
-  }
-
-  bool strikes(int rank) const {
+  bool strikes() const {
     const auto* file = std::getenv("WAYWARD_FAULT");
-    return is_training() && calls_ == call_ && is_rank(rank) && file && std::filesystem::exists(file);
-  }
-
-  void strike_weights() {
-    if (way_ == "weight" && strikes(0)) flip_a_bit(output_->weight);
-    if (way_ == "replica" && strikes(1)) flip_a_bit(output_->weight);
+    return is_training() && calls_ == call_ && file && std::filesystem::exists(file);
   }
 
   double factor() const {
-    if (way_ == "rank") return is_rank(1) ? 1.001 : 1;
     if (way_ == "random") return 1 + 1e-6 * (std::random_device()() % 1000);
     if (way_ == "clock") return 1 + 1e-6 * (std::chrono::steady_clock::now().time_since_epoch().count() % 1000);
     if (way_ == "scaled") return 1.5;

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Nodes that share no file system: launchers in mount namespaces, each with a disk of its own where the run's folder lies.
+"""Nodes that share no file system: launchers in mount namespaces, each with a disk of its own where the run's folder lies. And a disk that
+fills up while checkpoints are written: a file system of a few megabytes.
 
-Skipped where none can be made.
+Skipped where no namespace can be made.
 """
 
+import os
 import signal
 import socket
 import unittest
 
-from bad_data_test import labels
-from command import DDPRUN, SMALL, CommandTest, Gate, checkpoint_steps, differences, free_port, is_whole, main, nightly, summary
-from mounts import enter_namespace
+from command import DDPRUN, SMALL, CommandTest, Gate, checkpoint_steps, free_port, is_whole, main, nightly, summary
+from mounts import enter_namespace, mount_disk
 from nodes_test import write_mnist
 
 # Dropout draws from each rank's generator, and averages and momentum are state beside the weights.
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "model.dropout=0.5", "trainer.global_batch=96", "trainer.max_epochs=4",
          "trainer.ema_decay=0.9", "checkpoint.every=5st", "trainer.verify_shards=true"]
+MIB = 1 << 20
+# A checkpoint of this network takes 1.6 MB, and three of them stay.
+LARGE = [*SMALL, "model=mlp", "model.hidden=250", "launch.workers=2", "checkpoint.every=5st"]
 MOUNTED = 'mount --bind "$0" "$1" && shift && exec "$@"'
 
 
@@ -61,12 +65,7 @@ class SeparateDisks(CommandTest):
 
     def assert_same_end(self, workers=2):
         """As of one machine that nobody disturbed, and all of it is at the first node."""
-        alone = self.folder / "alone"
-        self.ddprun(*WORDS, f"launch.workers={workers}", f"run.dir={alone}")
-        self.assertEqual(differences(self.kept, alone), {})
-        for name in ("model", "ema", "optimizer", *(f"rank_{rank}" for rank in range(workers))):
-            one, other = (run / f"checkpoints/last/{name}.safetensors" for run in (self.kept, alone))
-            self.assertEqual(one.read_bytes(), other.read_bytes(), name)
+        super().assert_same_end(self.kept, self.undisturbed(*WORDS, f"launch.workers={workers}"), ("*",))
         for step in checkpoint_steps(self.kept):
             self.assertTrue(is_whole(self.kept / f"checkpoints/step_{step:08}"))
         for name in ("checkpoints", "metrics.jsonl", "summary.json"):
@@ -174,33 +173,77 @@ class Folders(SeparateDisks):
 
 
 class Data(SeparateDisks):
-    """The experiment's path of the data is a relative one, and each node stands in a folder of its own."""
-
-    def train(self, *words):
-        launchers = [self.launch(node, "run", "experiments/mnist.yaml", "dataset.root=data", "dataset.validation=10",
-                                 "trainer.max_epochs=1", "trainer.global_batch=8", "launch.device=cpu", "~early_stopping",
-                                 f"run.dir={self.run_dir}", *words, folder=folder) for node, folder in enumerate(self.folders)]
-        self.assert_ends(launchers, 2, 2)
-        return launchers[0].err()
-
-    def setUp(self):
-        super().setUp()
-        self.folders = [self.folder / f"node{node}" for node in range(2)]
-        for folder in self.folders:
+    def test_one_label_that_differs_is_found_by_verify_shards(self):
+        """The experiment's path of the data is a relative one, and each node stands in a folder of its own."""
+        folders = [self.folder / f"node{node}" for node in range(2)]
+        for folder in folders:
             folder.mkdir()
             write_mnist(folder / "data")
-
-    def test_one_label_that_differs_is_found_by_verify_shards(self):
-        file = self.folders[1] / "data/train-labels-idx1-ubyte"
+        file = folders[1] / "data/train-labels-idx1-ubyte"
         file.write_bytes(file.read_bytes()[:-11] + b"\x07" + file.read_bytes()[-10:])
-        self.assertRegex(self.train("trainer.verify_shards=true"), r"rank 1 on \S+ has training sample \d+ with SHA-256 ")
+        launchers = [self.launch(node, "run", "experiments/mnist.yaml", "dataset.root=data", "dataset.validation=10", "trainer.max_epochs=1",
+                                 "trainer.global_batch=8", "launch.device=cpu", "~early_stopping", "trainer.verify_shards=true",
+                                 f"run.dir={self.run_dir}", folder=folder) for node, folder in enumerate(folders)]
+        self.assert_ends(launchers, 2, 2)
+        self.assertRegex(launchers[0].err(), r"rank 1 on \S+ has training sample \d+ with SHA-256 ")
 
-    def test_another_number_of_samples_is_found_by_itself(self):
-        data = self.folders[1] / "data"
-        (data / "train-labels-idx1-ubyte").write_bytes(labels(39))
-        images = (data / "train-images-idx3-ubyte").read_bytes()
-        (data / "train-images-idx3-ubyte").write_bytes(images[:7] + b"\x27" + images[8:-28 * 28])
-        self.assertRegex(self.train(), r"rank 1 on \S+ has 29 training samples, .* rank 0 on \S+ has 30 training samples")
+
+class FullDisk(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        mount_disk(self, self.disk, "10m")
+        self.run_folder = self.disk / "run"
+
+    def leave_free(self, size):
+        status = os.statvfs(self.disk)
+        (self.disk / "ballast").write_bytes(bytes(status.f_bavail * status.f_bsize - size))
+
+    def assert_not_saved(self, running):
+        """Returns the steps of the checkpoints that there are."""
+        self.assert_told(running)
+        self.assertIn("cannot save the checkpoint of step ", running.err())
+        steps = checkpoint_steps(self.run_folder)
+        for step in steps:
+            self.assertTrue(is_whole(self.run_folder / f"checkpoints/step_{step:08}"))
+        return steps
+
+    def assert_told(self, running):
+        self.assertIn("No space left on device", running.err())
+        self.assertIn(str(self.run_folder), running.err())
+        for words in ("internal", "Exception raised from", "terminate called"):
+            self.assertNotIn(words, running.err())
+        self.assert_nothing_left()
+
+    def test_a_disk_that_fills_costs_nothing_but_the_steps_since_the_last_checkpoint(self):
+        self.leave_free(4 * MIB)
+        running = self.ddprun(*LARGE, f"run.dir={self.run_folder}", code=1)
+        steps = self.assert_not_saved(running)
+        self.assertIn(f"ddprun resume {self.run_folder}", running.err())
+        self.assertIn(5, steps)
+        self.assertEqual(summary(self.run_folder)["status"], "failed")
+
+        (self.disk / "ballast").unlink()
+        resumed = self.ddprun("resume", self.run_folder)
+        self.assertIn(f"resumed at step {steps[-1]}\n", resumed.out())
+        self.assert_same_end(self.run_folder, self.train("reference", *LARGE))
+
+    def test_a_disk_that_fills_while_workers_write_one_file_together(self):
+        self.leave_free(6 * MIB)
+        running = self.ddprun(*LARGE, "optimizer=adamw", "trainer.shard_optimizer=true", f"run.dir={self.run_folder}", code=1)
+        self.assertTrue(self.assert_not_saved(running))
+        self.assertEqual(list((self.run_folder / "checkpoints").glob("*.tmp")), [])
+
+    def test_a_disk_without_a_byte_left_starts_no_run(self):
+        self.leave_free(0)
+        running = self.ddprun(*LARGE, f"run.dir={self.run_folder}", code=2)
+        self.assert_told(running)
+        self.assertEqual(len(running.err().splitlines()), 1, running.err())
+
+    def test_a_full_temporary_folder_is_told_with_the_variable_that_names_it(self):
+        self.leave_free(0)
+        running = self.ddprun(*LARGE, "run.dir=run", code=1, env={"TMPDIR": str(self.disk)})
+        self.assertRegex(running.err(), "cannot start a worker: .*No space left on device; .*TMPDIR names")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "end_to_end"))
 
 from browser import CHROMIUM, PageTest, data_of  # noqa: E402
-from command import NIGHTLY, SMALL, CommandTest, Gate  # noqa: E402
-from wayward import INPUTS, SAMPLES, WaywardTest  # noqa: E402
+from command import NIGHTLY, SMALL, CommandTest  # noqa: E402
+from diff_test import INPUTS, SAMPLES, WaywardTest  # noqa: E402
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.max_epochs=3", "checkpoint.every=8st", "checkpoint.keep=9", "run.dir=run",
          "optimizer=adamw", "trainer.ema_decay=0.9", "schedule={name: cosine}"]
@@ -52,28 +52,15 @@ class Replay(CommandTest):
         self.assertRegex(self.replay("--step", "16", "--workers", "1"), "steps 11 to 16 .*" + SAME)
         self.assertRegex(self.replay("--step", "30"), SAME)
 
-    def test_steps_before_a_resume_with_other_keys_are_made_with_their_own(self):
-        self.ddprun(*WORDS, "trainer.shards=2", "launch.workers=1", "trainer.max_steps=12")
-        self.ddprun("resume", "run", "launch.threads=2")  # tests it again
+    def test_steps_before_a_resume_with_other_keys_and_variables_are_made_with_their_own(self):
+        old = {"ATEN_CPU_CAPABILITY": "default"}
+        self.ddprun(*WORDS, "trainer.shards=2", "launch.workers=1", "trainer.max_steps=12", env=old)
+        self.ddprun("resume", "run", "launch.threads=2", env=old)  # tests it again
         self.assertRegex(self.replay("--step", "8"), SAME)
         self.ddprun("resume", "run", "launch.threads=1", "trainer.max_steps=24", "optimizer.lr=0.003")
         for step in (8, 12, 13, 22):
             with self.subTest(step=step):
                 self.assertRegex(self.replay("--step", step), SAME)
-
-    def test_steps_before_a_resume_with_other_variables_are_made_with_their_own(self):
-        self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=12", env={"ATEN_CPU_CAPABILITY": "default"})
-        self.ddprun("resume", "run", "trainer.max_steps=24")
-        for step in (8, 12, 13, 22):
-            with self.subTest(step=step):
-                self.assertRegex(self.replay("--step", step), SAME)
-
-    def test_kill_9_of_replay_ends_the_training_that_it_has_started(self):
-        self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=2")
-        replay = self.start_held(1, "replay", "run", "--step", "2")
-        replay.process.kill()
-        replay.wait()
-        self.assert_nothing_left()
 
     def test_where_the_bits_are_others_it_says_from_which_step_on_and_what_has_changed(self):
         self.ddprun(*WORDS, "launch.workers=1")
@@ -102,13 +89,13 @@ class Replay(CommandTest):
         self.assertIn("--step 2: expected 1 to 0", self.ddprun("replay", "run", "--step", "2", code=2).err())
 
     def test_a_signal_ends_it_with_what_it_has_started(self):
-        self.ddprun(*WORDS, "launch.workers=1")
-        gate = Gate(self, 10)
-        running = self.start("replay", "run", "--step", "16", env=gate.env)
-        gate.wait(running)
-        running.send(signal.SIGTERM)
-        self.assertEqual(running.wait(), 75, running.text())
-        self.assert_nothing_left()
+        self.ddprun(*WORDS, "launch.workers=1", "trainer.max_steps=2")
+        for number, code in ((signal.SIGTERM, 75), (signal.SIGKILL, -signal.SIGKILL)):
+            with self.subTest(signal=number.name):
+                replay = self.start_held(1, "replay", "run", "--step", "2")
+                replay.send(number)
+                self.assertEqual(replay.wait(), code, replay.text())
+                self.assert_nothing_left()
 
 
 OWN_VAL = ("~dataset.val_fraction", "+dataset.val=[input.npy, target.npy]")  # so that a sample has the number of its row in the file

@@ -4,12 +4,11 @@
 `ceiling_test.py --lower` writes the ceilings that are too high anew; it raises none."""
 
 import collections
-import pathlib
-import subprocess
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from source_tree import ROOT, tracked
+
 TABLE = ROOT / "tests/ceiling.txt"
 ROOMS = ("plugins", "runner", "sdk", "tests", "tools")  # a ceiling for each folder in them; of what lies beside, for the whole
 SLACK = 0.02
@@ -24,14 +23,10 @@ def room_of(path):
 
 def counted():
     """The lines of each room, of files that are text and that git has."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=False)
-    if listed.returncode != 0:
-        raise unittest.SkipTest("this is no clone: git cannot list its files")
     lines = collections.Counter()
-    for name in filter(None, listed.stdout.split("\0")):
-        file = ROOT / name
-        if file.is_file() and b"\0" not in (content := file.read_bytes()):
-            lines[room_of(name)] += content.count(b"\n")
+    for file in tracked():
+        if b"\0" not in (content := file.read_bytes()):
+            lines[room_of(file.relative_to(ROOT).as_posix())] += content.count(b"\n")
     return +lines
 
 

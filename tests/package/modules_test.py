@@ -2,15 +2,15 @@
 """A module of runner/ includes what its library links, and nothing else: the CMakeLists.txt define the dependencies."""
 
 import functools
-import pathlib
 import re
-import tempfile
 import unittest
 
-RUNNER = pathlib.Path(__file__).resolve().parents[2] / "runner"
-INCLUDE = re.compile(r'^#include "(\w+/[\w/]+)[.]', re.MULTILINE)
+from source_tree import INCLUDE, ROOT, calls, includes, planted
+
+RUNNER = ROOT / "runner"
 COMMANDS = "feature_commands"  # a module whose files lie with those of features, a library of its own
 TOKEN = re.compile(r"\b(?:(PUBLIC|PRIVATE)|ddprun_(\w+))\b")
+LIBRARY = "ddprun_add_runner_library"
 
 
 def modules_of(runner):
@@ -39,15 +39,11 @@ def files_of(name, folder, runner, *extensions):
     return [file for file in files if home(str(file.relative_to(runner).with_suffix("")), runner) == name]
 
 
-def commands(file):
-    return re.findall(r"^\s*(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.sub(r"#.*", "", file.read_text()), re.MULTILINE)
-
-
 def linked(name, folder, modules):
     """The modules that the library of this one links: publicly, and at all."""
     public, all_of_them = set(), set()
-    for command, arguments in commands(folder / "CMakeLists.txt"):
-        if command != "ddprun_add_runner_library" or arguments.split()[0] != name:
+    for command, arguments in calls(folder / "CMakeLists.txt"):
+        if command != LIBRARY or arguments.split()[0] != name:
             continue
         way = "PUBLIC"
         for match in TOKEN.finditer(arguments):
@@ -58,29 +54,21 @@ def linked(name, folder, modules):
     return public, all_of_them
 
 
-def linked_besides(file, folder, modules):
-    """The modules that other targets link which a module's CMakeLists.txt makes of this file: the GPU backend."""
-    words = [a for c, a in commands(folder / "CMakeLists.txt")
-             if c != "ddprun_add_runner_library" and re.search(rf"\b{re.escape(file.name)}\b", a)]
-    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(modules)
-
-
-def linked_by_program(file, modules):
-    """Those that the target of this source links: bin/ddprun, or the library that it loads."""
-    made = commands(file.parent / "CMakeLists.txt")
-    targets = {a.split()[0] for c, a in made if c in ("add_executable", "add_library") and file.name in a.split()}
-    words = [a for c, a in made if c == "target_link_libraries" and a.split()[0] in targets]
-    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(modules)
+def linked_by_target_of(file, folder, modules):
+    """The modules that other targets link which a CMakeLists.txt makes of this file: the program, and the GPU backend."""
+    made = [(command, arguments) for command, arguments in calls(folder / "CMakeLists.txt") if command != LIBRARY]
+    named = [arguments for _, arguments in made if re.search(rf"(?<!\S){re.escape(file.name)}(?!\S)", arguments)]
+    targets = {arguments.split()[0] for arguments in named}
+    named += [arguments for command, arguments in made if command == "target_link_libraries" and arguments.split()[0] in targets]
+    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(named))) & set(modules)
 
 
 def included(files, runner, modules):
     """The modules whose headers are included, each with a place."""
     found = {}
     for file in files:
-        text = file.read_text()
-        for match in INCLUDE.finditer(text):
-            line = text.count("\n", 0, match.start()) + 1
-            found.setdefault(home(match[1], runner), f"runner/{file.relative_to(runner)}:{line}")
+        for name, line in includes(file):
+            found.setdefault(home(name.rpartition(".")[0], runner), f"runner/{file.relative_to(runner)}:{line}")
     return {module: place for module, place in found.items() if module in modules}
 
 
@@ -91,19 +79,18 @@ def mistakes(runner):
         others = set(modules) - {name}
         public, links = linked(name, folder, modules)
         in_headers = included(files_of(name, folder, runner, "h"), runner, others)
-        includes = dict(in_headers)
+        needed = dict(in_headers)
         for file in files_of(name, folder, runner, "cpp", "cu"):
-            besides = linked_besides(file, folder, modules)
-            for module, place in included([file], runner, others).items():
-                if module not in besides:
-                    includes.setdefault(module, place)
+            besides = linked_by_target_of(file, folder, modules)
+            for module, place in included([file], runner, others - besides).items():
+                needed.setdefault(module, place)
         found += [f"{place} includes a header of {module}/, which ddprun_{name} does not link"
-                  for module, place in includes.items() if module not in links]
+                  for module, place in needed.items() if module not in links]
         found += [f"{place}, a header, includes one of {module}/, which ddprun_{name} links as PRIVATE"
                   for module, place in in_headers.items() if module in links - public]
-        found += [f"ddprun_{name} links ddprun_{module}, of which it includes nothing" for module in sorted(links - set(includes))]
+        found += [f"ddprun_{name} links ddprun_{module}, of which it includes nothing" for module in sorted(links - set(needed))]
     for file in sorted(runner.glob("*.cpp")):
-        links = linked_by_program(file, modules)
+        links = linked_by_target_of(file, runner, modules)
         found += [f"{place} includes a header of {module}/, which its target does not link"
                   for module, place in included([file], runner, modules).items() if module not in links]
     return found
@@ -120,7 +107,6 @@ def levels(runner):
 
 
 COMMENT = re.compile(r"""//[^\n]*|'(?:\\.|[^'\\\n])'|"(?:\\.|[^"\\\n])*\"""")
-INCLUDE_LINE = re.compile(r"^#include .*$", re.MULTILINE)
 NAME = re.compile(r"(?<![\w.>:])[A-Za-z_]\w{3,}")
 DECLARATION = re.compile(r"\bk[A-Z]\w+|^(?:class|struct|enum class)(?: DDPRUN_API)? \w+(?=[^;(]*\{)|^\S[\w:<>,&* ]* [*&]?[a-z]\w*_\w+(?=\()", re.MULTILINE)
 
@@ -130,7 +116,7 @@ def names_without_header(runner, sdk):
     constants, types and functions of several words that one header declares."""
     headers = {str(file.relative_to(runner)): file for file in runner.rglob("*.h")}
     headers |= {f"ddprun/{file.relative_to(sdk)}": file for file in sdk.rglob("*.h")}
-    text = {file: INCLUDE_LINE.sub("", COMMENT.sub("", file.read_text())) for file in [*headers.values(), *runner.rglob("*.cpp")]}
+    text = {file: INCLUDE.sub("", COMMENT.sub("", file.read_text())) for file in [*headers.values(), *runner.rglob("*.cpp")]}
     declared = {}
     for file in headers.values():
         for match in DECLARATION.finditer(text[file]):
@@ -138,7 +124,7 @@ def names_without_header(runner, sdk):
     home = {name: files.pop() for name, files in declared.items() if len(files) == 1}
 
     def reached(file, seen):
-        for name in re.findall(r'^#include ["<]([^">]+)[">]', file.read_text(), re.MULTILINE):
+        for name, _ in includes(file):
             if name in headers and headers[name] not in seen:
                 seen.add(headers[name])
                 reached(headers[name], seen)
@@ -175,82 +161,56 @@ def plugins_named(runner, plugins):
     return found
 
 
+HOUSE = {
+    "CMakeLists.txt": "add_executable(ddprun main.cpp)\ntarget_link_libraries(ddprun PRIVATE ddprun_cli)\n", "main.cpp": '#include "cli/verb.h"\n',
+    "base/CMakeLists.txt": f"{LIBRARY}(base SOURCES x.cpp)\n", "cli/verb.cpp": '#include "base/log.h"\n',
+    "cli/CMakeLists.txt": f"{LIBRARY}(cli SOURCES x.cpp LINK PUBLIC ddprun_base)\n",
+}  # fmt: skip
+FEATURE = {
+    "features/CMakeLists.txt": f"{LIBRARY}(features SOURCES x.cpp LINK PUBLIC ddprun_base)\n"
+                               f"{LIBRARY}({COMMANDS} LINK PUBLIC ddprun_base PRIVATE ddprun_cli ddprun_features)\n",
+    "features/a/feature.cmake": "ddprun_feature(SOURCES a.cpp COMMANDS b-c COMMAND_SOURCES d.cpp KEYS a)\n",
+    "features/a/b_c_command.cpp": '#include "cli/verb.h"\n#include "features/a/a.h"\n#include "features/a/d.h"\n',
+    "features/a/d.h": '#include "base/log.h"\n', "features/a/a.h": '#include "base/log.h"\n',
+}  # fmt: skip
+HEADER = {"cli/verb.h": '#include "base/log.h"\n'}
+# (files besides those of HOUSE, or in their place; the mistake)
+PLANTED = [
+    ({}, None), (HEADER, None), (FEATURE, None),
+    ({"base/log.h": '#pragma once\n#include "cli/verb.h"\n'}, "runner/base/log.h:2 includes a header of cli/, which ddprun_base does not link"),
+    ({"cli/verb.cpp": ""}, "ddprun_cli links ddprun_base, of which it includes nothing"),
+    (HEADER | {"cli/CMakeLists.txt": f"{LIBRARY}(cli SOURCES x.cpp LINK PUBLIC x::y PRIVATE ddprun_base)\n"},
+     "runner/cli/verb.h:1, a header, includes one of base/, which ddprun_cli links as PRIVATE"),
+    (FEATURE | {"features/a/a.cpp": '#include "features/a/d.h"\n'},
+     "runner/features/a/a.cpp:1 includes a header of feature_commands/, which ddprun_features does not link"),
+    ({"main.cpp": '#include "base/log.h"\n'}, "runner/main.cpp:1 includes a header of base/, which its target does not link"),
+]  # fmt: skip
+
+
 class ModulesTest(unittest.TestCase):
-    def test_the_runner_names_no_plugin(self):
-        self.assertEqual(plugins_named(RUNNER, RUNNER.parent / "plugins"), [])
-
-    def test_a_plugin_that_the_runner_names_is_found(self):
-        with tempfile.TemporaryDirectory() as folder:
-            runner, plugins = pathlib.Path(folder, "runner"), pathlib.Path(folder, "plugins")
-            for file, content in {runner / "a.cpp": 'f("net");  // "net"\ng("{plugin: net, depth: 2}");\nh("network");\n',
-                                  plugins / "net.cpp": 'DDPRUN_MODEL(a::Net, "net",\n  "a network")\n'}.items():
-                file.parent.mkdir()
-                file.write_text(content)
-            self.assertEqual(plugins_named(runner, plugins),
-                             ["runner/a.cpp:1 names the plugin net", "runner/a.cpp:2 names the plugin {plugin: net, depth: 2}"])
-
-    def test_each_source_includes_what_declares_the_names_it_uses(self):
-        self.assertEqual(names_without_header(RUNNER, RUNNER.parent / "sdk/include/ddprun"), [])
-
-    def test_a_name_without_its_header_is_found(self):
-        with tempfile.TemporaryDirectory() as folder:
-            runner = pathlib.Path(folder)
-            for name, content in {"a.h": "enum Code : int {\n  kDone = 0,\n};\n", "b.h": '#include "a.h"\n',
-                                  "good.cpp": '#include "b.h"\nint f() { return kDone; }\n',
-                                  "bad.cpp": "// kDone\nint g() { return kDone; }\n"}.items():
-                (runner / name).write_text(content)
-            self.assertEqual(names_without_header(runner, runner / "sdk"), ["runner/bad.cpp names kDone without a.h"])
-
     def test_a_module_includes_what_it_links(self):
         self.assertEqual(mistakes(RUNNER), [])
-
-    def test_no_module_depends_on_itself(self):
         self.assertEqual(levels(RUNNER)["base"], 0)
 
-    def planted(self, **files):
-        """What is wrong with a tree of these files; a module's links are the text of its name."""
-        with tempfile.TemporaryDirectory() as folder:
-            runner = pathlib.Path(folder)
-            for module, links in {"base": "", "cli": "LINK PUBLIC ddprun_base", **files.pop("links", {})}.items():
-                (runner / module).mkdir()
-                (runner / module / "CMakeLists.txt").write_text(f"ddprun_add_runner_library({module} SOURCES x.cpp {links})\n")
-            (runner / "CMakeLists.txt").write_text("add_executable(ddprun main.cpp)\ntarget_link_libraries(ddprun PRIVATE ddprun_cli)\n")
-            (runner / "cli/verb.cpp").write_text('#include "base/log.h"\n')
-            for name, text in files.pop("files").items():
-                (runner / name).parent.mkdir(exist_ok=True)
-                (runner / name).write_text(text)
-            return mistakes(runner)
+    def test_each_source_includes_what_declares_the_names_it_uses(self):
+        self.assertEqual(names_without_header(RUNNER, ROOT / "sdk/include/ddprun"), [])
 
-    def test_a_house_in_order(self):
-        self.assertEqual(self.planted(files={"main.cpp": '#include "cli/verb.h"\n'}), [])
+    def test_the_runner_names_no_plugin(self):
+        self.assertEqual(plugins_named(RUNNER, ROOT / "plugins"), [])
 
-    def test_a_planted_include_is_found(self):
-        self.assertEqual(self.planted(files={"base/log.h": '#pragma once\n#include "cli/verb.h"\n'}),
-                         ["runner/base/log.h:2 includes a header of cli/, which ddprun_base does not link"])
+    def test_planted_includes_and_links_are_found(self):
+        for files, mistake in PLANTED:
+            with self.subTest(mistake=mistake):
+                self.assertEqual(mistakes(planted(self, HOUSE | files)), [mistake] if mistake else [])
 
-    def test_a_link_without_an_include_is_found(self):
-        self.assertEqual(self.planted(files={"cli/verb.cpp": ""}), ["ddprun_cli links ddprun_base, of which it includes nothing"])
-
-    def test_a_header_needs_a_public_link(self):
-        files = {"cli/verb.h": '#include "base/log.h"\n'}
-        self.assertEqual(self.planted(files=files), [])
-        self.assertEqual(self.planted(files=files, links={"cli": "LINK PUBLIC x::y PRIVATE ddprun_base"}),
-                         ["runner/cli/verb.h:1, a header, includes one of base/, which ddprun_cli links as PRIVATE"])
-
-    def test_what_a_worker_runs_of_a_feature_includes_no_command(self):
-        files = {"features/a/feature.cmake": "ddprun_feature(SOURCES a.cpp COMMANDS b-c COMMAND_SOURCES d.cpp KEYS a)\n",
-                 "features/a/b_c_command.cpp": '#include "cli/verb.h"\n#include "features/a/a.h"\n#include "features/a/d.h"\n',
-                 "features/a/d.h": '#include "base/log.h"\n', "features/a/a.h": '#include "base/log.h"\n'}
-        links = {"features": "LINK PUBLIC ddprun_base)\n"
-                             "ddprun_add_runner_library(feature_commands LINK PUBLIC ddprun_base PRIVATE ddprun_cli ddprun_features"}
-        self.assertEqual(self.planted(files=files, links=links), [])
-        files["features/a/a.cpp"] = '#include "features/a/d.h"\n'
-        self.assertEqual(self.planted(files=files, links=links),
-                         ["runner/features/a/a.cpp:1 includes a header of feature_commands/, which ddprun_features does not link"])
-
-    def test_the_program_is_held_against_its_links(self):
-        self.assertEqual(self.planted(files={"main.cpp": '#include "base/log.h"\n'}),
-                         ["runner/main.cpp:1 includes a header of base/, which its target does not link"])
+    def test_planted_names_are_found(self):
+        tree = planted(self, {"a.h": "enum Code : int {\n  kDone = 0,\n};\n", "b.h": '#include "a.h"\n',
+                              "good.cpp": '#include "b.h"\nint f() { return kDone; }\n', "bad.cpp": "// kDone\nint g() { return kDone; }\n"})
+        self.assertEqual(names_without_header(tree, tree / "sdk"), ["runner/bad.cpp names kDone without a.h"])
+        tree = planted(self, {"runner/a.cpp": 'f("net");  // "net"\ng("{plugin: net, depth: 2}");\nh("network");\n',
+                              "plugins/net.cpp": 'DDPRUN_MODEL(a::Net, "net",\n  "a network")\n'})
+        self.assertEqual(plugins_named(tree / "runner", tree / "plugins"),
+                         ["runner/a.cpp:1 names the plugin net", "runner/a.cpp:2 names the plugin {plugin: net, depth: 2}"])
 
 
 if __name__ == "__main__":

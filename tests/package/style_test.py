@@ -9,11 +9,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
+from source_tree import ROOT, planted, tracked
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 REQUIREMENTS = HERE / "style_requirements.txt"
 VENV = ROOT / "build/style"
 WORDS = HERE / "style_words.txt"
@@ -53,12 +53,10 @@ def tool(name):
     return found
 
 
-def tracked():
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=False)
-    if listed.returncode != 0:
-        raise unittest.SkipTest("this is no clone: git cannot list its files")
-    names = [name for name in listed.stdout.splitlines() if not FOREIGN.match(name)]
-    return [ROOT / name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+def ours(*folders):
+    """What git has or would take, but for what is foreign; of these folders, C++."""
+    files = [file for file in tracked("-co", "--exclude-standard") if not FOREIGN.match(file.relative_to(ROOT).as_posix())]
+    return [file for file in files if file.suffix in CXX and file.relative_to(ROOT).parts[0] in folders] if folders else files
 
 
 def misspelled(files):
@@ -76,25 +74,18 @@ def dumped(files):
 
 class Style(unittest.TestCase):
     def planted(self, name, text):
-        file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / name
-        file.write_text(text)
-        return [file]
+        return [planted(self, {name: text}) / name]
 
     def test_words_are_spelled_right(self):
-        self.assertEqual(misspelled(tracked()), "")
-
-    def test_a_planted_mistake_is_found(self):
+        self.assertEqual(misspelled(ours()), "")
         self.assertIn("==> receive", misspelled(self.planted("a.h", "// What the ranks rec" + "ieve.\n")))
 
     def test_the_cxx_is_formatted(self):
-        self.assertEqual(out_of_order([file for file in tracked() if file.suffix in CXX]), "")
-
-    def test_a_planted_line_is_found(self):
+        self.assertEqual(out_of_order([file for file in ours() if file.suffix in CXX]), "")
         self.assertIn("a.h:1", out_of_order(self.planted("a.h", "int  a ;\n")))
 
     def test_no_foreign_json_stands_in_a_message(self):
-        ours = [file for file in tracked() if file.suffix in CXX and file.relative_to(ROOT).parts[0] in ("plugins", "runner", "sdk")]
-        self.assertEqual(dumped(ours), [])
+        self.assertEqual(dumped(ours("plugins", "runner", "sdk")), [])
         self.assertEqual(len(dumped(self.planted("a.cpp", 'refuse("the place is " + place.dump() + ", expected a name");\n'))), 1)
 
     def test_the_versions_are_those_of_the_commits_hooks(self):

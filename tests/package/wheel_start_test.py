@@ -20,6 +20,23 @@ grep SigIgn /proc/self/status
 exit 75
 """
 START = "from ddprun import _start; _start.ddprun()"
+FITS = "pip install 'torch==2.11.*'"
+# {what is wrong: (files that are others, or gone, words of the one line that says so)}; {site} is where packages lie.
+REFUSALS = {
+    **{f"torch {other}": ({"torch/version.py": f"__version__ = '{other}'\n"},
+                          ["made for torch 2.11", f"{{site}}/torch is torch {other}", f"{FITS}\n", sys.executable])
+       for other in ("2.15.0", "2.1.2", "2.110.0")},
+    "what is made for torch": ({"torch/version.py": "__version__ = '2.14.0'\n", "torchvision/__init__.py": ""}, [f"{FITS} torchvision\n"]),
+    "more of it": ({"torch/version.py": "__version__ = '2.14.0'\n", "torchvision/__init__.py": "", "torchaudio/__init__.py": ""},
+                   [f"{FITS} torchvision torchaudio\n"]),
+    "no torch": ({"torch": None}, ["no torch in {site}", "--ignore-installed 'torch==2.11.*'\n"]),
+    "no torch, but more": ({"torch": None, "torchvision/__init__.py": ""}, ["--ignore-installed 'torch==2.11.*' torchvision\n"]),
+    "half a torch": ({"torch/lib/libtorch_cpu.so": None},
+                     ["{site}/torch/lib/libtorch_cpu.so is missing", "--force-reinstall 'torch==2.11.*'"]),
+    "half an installation": ({"ddprun.libs/libcurl-02fbea31.so.4.8.0": None},
+                             ["not whole", "ddprun.libs/libcurl-02fbea31.so.4.8.0 is missing", "--force-reinstall --no-deps"]),
+    "no program": ({"ddprun/bin/ddprun": "#!/bin/sh\n"}, ["{site}/ddprun/bin/ddprun cannot be started: Permission denied"]),
+}  # fmt: skip
 
 
 class WheelStart(unittest.TestCase):
@@ -43,19 +60,8 @@ class WheelStart(unittest.TestCase):
         return file
 
     def start(self, *arguments, code=START, **environment):
-        return subprocess.run(
-            [sys.executable, "-B", "-c", code, *arguments],
-            env={"PYTHONPATH": str(self.site), **environment},
-            capture_output=True,
-            text=True,
-        )
-
-    def expect_refusal(self, *texts):
-        done = self.start("experiments/digits.yaml")
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        for text in texts:
-            self.assertIn(text, done.stderr)
+        return subprocess.run([sys.executable, "-B", "-c", code, *arguments], env={"PYTHONPATH": str(self.site), **environment},
+                              capture_output=True, text=True)  # fmt: skip
 
     def test_is_the_program(self):
         done = self.start("two words", "", "--a=$b")
@@ -72,19 +78,22 @@ class WheelStart(unittest.TestCase):
         shutil.rmtree(self.site / "ddprun-0.2.0.dist-info")
         self.assertEqual(self.start().returncode, 75)
 
-    def test_refuses_another_torch(self):
-        for other in ("2.15.0", "2.1.2", "2.110.0"):
-            self.write("torch/version.py", f"__version__ = '{other}'\n")
-            self.expect_refusal(
-                "made for torch 2.11", f"{self.site}/torch is torch {other}", "pip install 'torch==2.11.*'", sys.executable
-            )
-
-    def test_its_one_line_also_mends_what_is_made_for_torch(self):
-        self.write("torch/version.py", "__version__ = '2.14.0'\n")
-        self.write("torchvision/__init__.py")
-        self.expect_refusal("pip install 'torch==2.11.*' torchvision\n")
-        self.write("torchaudio/__init__.py")
-        self.expect_refusal("pip install 'torch==2.11.*' torchvision torchaudio\n")
+    def test_what_cannot_work_is_refused_in_one_line_that_mends_it(self):
+        whole = self.site
+        for what, (files, texts) in REFUSALS.items():
+            with self.subTest(what):
+                self.site = whole.with_name(what)
+                shutil.copytree(whole, self.site)
+                for name, text in files.items():
+                    place = self.site / name
+                    shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+                    if text is not None:
+                        self.write(name, text)
+                done = self.start("experiments/digits.yaml")
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                for text in texts:
+                    self.assertIn(text.replace("{site}", str(self.site)), done.stderr)
 
     def test_what_is_made_for_another_torch_is_warned_of_with_that_line(self):
         def warning(version, requires):
@@ -133,24 +142,6 @@ class WheelStart(unittest.TestCase):
         done = self.start(code="from ddprun import _start; _start.export_model()")
         self.assertEqual(done.returncode, 2)
         self.assertIn("made for torch 2.11", done.stderr)
-
-    def test_tells_that_there_is_no_torch(self):
-        shutil.rmtree(self.site / "torch")
-        self.expect_refusal(f"no torch in {self.site}", "--ignore-installed 'torch==2.11.*'\n")
-        self.write("torchvision/__init__.py")
-        self.expect_refusal("--ignore-installed 'torch==2.11.*' torchvision\n")
-
-    def test_tells_of_half_a_torch(self):
-        (self.site / "torch/lib/libtorch_cpu.so").unlink()
-        self.expect_refusal(f"{self.site}/torch/lib/libtorch_cpu.so is missing", "--force-reinstall 'torch==2.11.*'")
-
-    def test_tells_of_half_an_installation(self):
-        (self.site / "ddprun.libs/libcurl-02fbea31.so.4.8.0").unlink()
-        self.expect_refusal("not whole", "ddprun.libs/libcurl-02fbea31.so.4.8.0 is missing", "--force-reinstall --no-deps")
-
-    def test_tells_that_the_program_cannot_be_started(self):
-        (self.site / "ddprun/bin/ddprun").chmod(0o644)
-        self.expect_refusal(f"{self.site}/ddprun/bin/ddprun cannot be started: Permission denied")
 
     def test_finds_certificates_of_other_distributions(self):
         there = self.write("certifi/cacert.pem")

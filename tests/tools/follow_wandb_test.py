@@ -27,16 +27,8 @@ class WholeRun(FollowTest):
         self.assert_rows_arrived(found, all_rows(self.run_dir, measured=True))
         self.assertEqual(found.steps(), list(range(len(found.history))))
         self.assertEqual(found.exits, [0])
-        self.assertEqual(
-            (
-                found.start.project,
-                found.start.entity,
-                found.start.display_name,
-                found.start.run_group,
-                list(found.start.tags),
-            ),
-            ("p", "e", "n", "g", ["a", "b"]),
-        )
+        start = found.start
+        self.assertEqual((start.project, start.entity, start.display_name, start.run_group, list(start.tags)), ("p", "e", "n", "g", ["a", "b"]))
         config = yaml.safe_load((self.run_dir / "config.yaml").read_text())
         self.assertEqual({key: value for key, value in found.config.items() if key != "_wandb"}, config)
         self.assertEqual((found.summary["status"], found.summary["steps"]), ("completed", 20))
@@ -63,17 +55,13 @@ class WholeRun(FollowTest):
             [[values[0], *values[2:]] for values in shown["data"]],
         )
         self.assertEqual(shown["columns"], ["id", "image", "guess", "truth", "right", *(f"score_{i}" for i in range(10))])
-        digests = {
-            base64.b64encode(hashlib.md5((self.run_dir / one["image"]).read_bytes()).digest()).decode()
-            for one in table["rows"]
-        }
+        files = [(self.run_dir / one["image"]).read_bytes() for one in table["rows"]]
+        digests = {base64.b64encode(hashlib.md5(file).digest()).decode() for file in files}
         artifact = [one for one in found.artifacts if "predictions" in one.name][-1]
         images = [one for one in artifact.manifest.contents if one.path.endswith(".png")]
         self.assertEqual({one.digest for one in images}, digests)
         for one in images:  # they are sent later, from here, wherever the home is by then
-            self.assertTrue(
-                one.local_path.startswith(f"{self.run_dir}/wandb/") and os.path.exists(one.local_path), one.local_path
-            )
+            self.assertTrue(one.local_path.startswith(f"{self.run_dir}/wandb/") and os.path.exists(one.local_path), one.local_path)
 
     def test_a_later_call_stays_in_the_project_and_keeps_the_name(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
@@ -110,11 +98,7 @@ class WholeRun(FollowTest):
 
 class EachKind(FollowTest):
     def test_numbers_that_are_not_finite(self):
-        lines = [
-            metrics_line(1, loss=None, nonfinite=["loss"]),
-            metrics_line(2, loss=0.5, accuracy=1),
-            metrics_line(2, split="system", rss_bytes=7),
-        ]
+        lines = [metrics_line(1, loss=None, nonfinite=["loss"]), metrics_line(2, loss=0.5, accuracy=1), metrics_line(2, split="system", rss_bytes=7)]
         self.fabricate(metrics=lines)
         found = self.sent()
         self.assert_rows_arrived(found, lines)
@@ -133,39 +117,34 @@ class EachKind(FollowTest):
         self.assertEqual((row["weights/a.weight/nonfinite"], row["gradients/a.weight/nonfinite"]), (1, 1))
         self.assertNotIn("gradients/a.weight._type", row)
 
-    def test_predictions_of_values_and_images_that_are_gone(self):
-        rows = [
-            {"id": 3, "truth": [1.5], "scores": [1.25]},
-            {"id": 4, "truth": [2], "scores": [2], "image": "images/val/4.png"},
-        ]
+    def shown(self, *rows):
+        """The columns and rows of the table of predictions."""
         self.fabricate(tables=[table_line("predictions", classes=[], rows=rows)])
         found = self.sent()
         table = found.table(found.history[0]["val/predictions.path"])
-        self.assertEqual(table["columns"], ["id", "image", "truth_0", "prediction_0"])
-        self.assertEqual(table["data"], [[3, None, 1.5, 1.25], [4, None, 2, 2]])
+        return table["columns"], table["data"]
+
+    def picture(self, file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (2, 2)).save(file)
+        return file
+
+    def test_predictions_of_values_and_images_that_are_gone(self):
+        rows = self.shown({"id": 3, "truth": [1.5], "scores": [1.25]}, {"id": 4, "truth": [2], "scores": [2], "image": "images/val/4.png"})
+        self.assertEqual(rows, (["id", "image", "truth_0", "prediction_0"], [[3, None, 1.5, 1.25], [4, None, 2, 2]]))
 
     def test_images_that_a_model_makes_are_beside_those_it_gets(self):
-        row = {"id": 4, "truth": [], "scores": [], "image": "images/val/none.png", "output": "images/val/4_step_9.png"}
-        self.fabricate(tables=[table_line("predictions", classes=[], rows=[row])])
-        made = self.run_dir / row["output"]
-        made.parent.mkdir(parents=True)
-        Image.new("L", (2, 2)).save(made)
-        found = self.sent()
-        table = found.table(found.history[0]["val/predictions.path"])
-        self.assertEqual(table["columns"], ["id", "image", "output"])
-        self.assertEqual(table["data"], [[4, None, "Image"]])
+        self.picture(self.folder / "run/images/val/4_step_9.png")
+        rows = self.shown({"id": 4, "truth": [], "scores": [], "image": "images/val/none.png", "output": "images/val/4_step_9.png"})
+        self.assertEqual(rows, (["id", "image", "output"], [[4, None, "Image"]]))
 
     def test_images_that_are_not_in_the_run_are_not_sent(self):
-        private = self.folder / "private.png"
-        Image.new("L", (2, 2)).save(private)
-        rows = [{"id": i, "truth": [], "scores": [], "image": name}
-                for i, name in enumerate(("../private.png", str(private), "images/link.png"))]  # fmt: skip
-        self.fabricate(tables=[table_line("predictions", classes=[], rows=rows)])
-        (self.run_dir / "images").mkdir()
-        (self.run_dir / "images/link.png").symlink_to(private)
-        found = self.sent()
-        table = found.table(found.history[0]["val/predictions.path"])
-        self.assertEqual([row[1] for row in table["data"]], [None] * 3)
+        private = self.picture(self.folder / "private.png")
+        (self.folder / "run/images").mkdir(parents=True)
+        (self.folder / "run/images/link.png").symlink_to(private)
+        names = ("../private.png", str(private), "images/link.png")
+        _, rows = self.shown(*({"id": i, "truth": [], "scores": [], "image": name} for i, name in enumerate(names)))
+        self.assertEqual([row[1] for row in rows], [None] * 3)
 
     def test_events_are_one_growing_table(self):
         event = {"time": 1700000000, "attempt": 0, "epoch": 1, "step": 5, "kind": "checkpoint", "text": "saved"}
@@ -187,19 +166,12 @@ class EachKind(FollowTest):
         for status, code in (("stopped_early", 0), ("failed", 1), ("preempted", 1)):
             self.fabricate(status, metrics=[metrics_line(1, loss=1)])
             found = self.sent()
-            self.assertEqual(
-                (found.exits, found.summary["status"], found.preempting), ([code], status, status == "preempted")
-            )
+            self.assertEqual((found.exits, found.summary["status"], found.preempting), ([code], status, status == "preempted"))
             self.assertEqual((found.summary["best.val/loss"], found.summary["stop_reason"]), (0.5, "so"))
             shutil.rmtree(self.run_dir)
 
     def test_rows_that_an_attempt_took_back_are_not_sent(self):
-        lines = [
-            metrics_line(2, loss=1),
-            metrics_line(4, loss=2),
-            metrics_line(4, 1, loss=3),
-            metrics_line(6, 1, loss=4),
-        ]
+        lines = [metrics_line(2, loss=1), metrics_line(4, loss=2), metrics_line(4, 1, loss=3), metrics_line(6, 1, loss=4)]
         self.fabricate(metrics=lines)
         self.assert_rows_arrived(self.sent(), [lines[0], *lines[2:]])
 
@@ -216,17 +188,9 @@ class Mistakes(FollowTest):
             err = self.followed(*words, code=code).err()
             self.assertIn(text, err)
             self.assertNotIn("Traceback", err)
-        running = self.start_program(
-            sys.executable,
-            "-I",
-            "-c",
-            f"""
-import runpy, sys
-sys.modules["wandb"] = None
-sys.argv = ["follow", "--to", "wandb", "run"]
-sys.path.insert(0, {str(TOOL.parent)!r})
-runpy.run_path({str(TOOL)!r}, run_name="__main__")""",
-        )
+        without = ("import runpy, sys; sys.modules['wandb'] = None; sys.argv = ['follow', '--to', 'wandb', 'run']; "
+                   f"sys.path.insert(0, {str(TOOL.parent)!r}); runpy.run_path({str(TOOL)!r}, run_name='__main__')")  # fmt: skip
+        running = self.start_program(sys.executable, "-I", "-c", without)
         self.assertEqual(running.wait(), 2)
         self.assertIn("pip install wandb pillow", running.err())
 

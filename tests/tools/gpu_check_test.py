@@ -23,7 +23,6 @@ from measure.gpu.plan import CHECKS, NCCL, Check  # noqa: E402
 from measure.gpu.results import Results  # noqa: E402
 from measure.gpu.session import MARK, TABLES, Outcome  # noqa: E402
 from measure.process import processes_with  # noqa: E402
-from measure.runs import Hung  # noqa: E402
 from measure.table import Made  # noqa: E402
 
 
@@ -80,19 +79,6 @@ class AttemptTest(FolderTest):
         self.assertEqual((outcome.word, outcome.hung), ("FAIL", True))
         self.assertIn("it goes on and on", outcome.detail)
         self.assertEqual(processes_with(MARK, self.folder / hanging.name), [])
-
-    def test_whatever_a_check_throws_is_a_failure(self):
-        def failing(error):
-            def check(_):
-                raise error
-
-            return check
-
-        with mock.patch("traceback.print_exc"):
-            self.assertEqual(session.outcome_of(failing(IndexError("no row")), None), Outcome("FAIL", "IndexError: no row"))
-            self.assertEqual(session.outcome_of(failing(AssertionError("3 rows")), None), Outcome("FAIL", "3 rows"))
-            self.assertEqual(session.outcome_of(failing(Hung("no end")), None), Outcome("FAIL", "no end", hung=True))
-        self.assertEqual(session.outcome_of(failing(context.Skip("no GPU")), None), Outcome("SKIP", "no GPU"))
 
 
 class SessionTest(FolderTest):

@@ -42,8 +42,11 @@ class SweepTest(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.gate, self.log = self.folder / "gate", self.folder / "begun"
-        self.out = self.folder / "sweep"
+        self.take_place("sweep")
+
+    def take_place(self, name):
+        """The next sweep and its trials are new ones."""
+        self.out, self.gate, self.log = (self.folder / f"{name}{kind}" for kind in ("", ".gate", ".begun"))
         self.url = f"sqlite:///{self.out}/study.db"
 
     def write(self, text, name="sweep.yaml"):

@@ -7,7 +7,6 @@ import io
 import os
 import unittest
 import unittest.mock
-import warnings
 
 import optuna
 from optuna.trial import TrialState as State
@@ -24,7 +23,7 @@ from sweep.trial import ActiveTrial
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"
 
 
-class Told(SweepFileTest):
+class Shown(SweepFileTest):
     def trial(self, number, x=0.5, choices=("\x1b[2J", 0.5), **options):
         space = optuna.distributions.CategoricalDistribution(choices)
         attributes = {RUN: str(self.folder / f"trial_{number:04}"), REASON: "\x1b]0;me\x07"}
@@ -45,18 +44,6 @@ class Told(SweepFileTest):
             say("\x1b[2J")
         self.assertNotRegex(shown.getvalue(), "[\x1b\x07]")
         self.assertIn("?[2J", shown.getvalue())
-
-    def test_what_optuna_warns_of_is_said(self):
-        logger = optuna.logging.get_logger("optuna")
-        self.addCleanup(setattr, logger, "handlers", list(logger.handlers))
-        self.addCleanup(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()) as shown:
-            warnings.simplefilter("always")
-            commands.say_what_optuna_says()
-            optuna.logging.get_logger("optuna.samplers").warning("slower than it could be")
-            warnings.warn("the end is replaced", UserWarning, stacklevel=1)
-        said = ["sweep: warning: Optuna: slower than it could be", "sweep: warning: the end is replaced"]
-        self.assertEqual(shown.getvalue().splitlines(), said)
 
     def test_a_value_of_several_lines_is_a_comment_of_best_yaml_and_no_key(self):
         (self.folder / "trial_0003").mkdir()
@@ -82,12 +69,8 @@ class Told(SweepFileTest):
         words, said = self.page(4, here=(0, 3))
         self.assertEqual(words, ["report", "trial_0003", "trial_0000", "--out", "report.html"])
         self.assertRegex(said, r"report\.html  without 2 trials: it has the best 2 of this machine$")
-        words, said = self.page(104, here=range(4, 104))
-        self.assertEqual((len(words), words[1]), (103, "trial_0103"))
-        self.assertIn("without 4 trials: it has the best 100", said)
-
-    def test_a_page_that_the_program_refuses_is_told_and_is_no_failure_of_the_sweep(self):
-        self.assertEqual(self.page(1, here=(0,), returncode=2, stderr="ddprun: error: no\n")[1], "  no report.html: no")
+        words, said = self.page(104, here=range(4, 104), returncode=2, stderr="ddprun: error: no\n")
+        self.assertEqual((len(words), words[1], said), (103, "trial_0103", "  no report.html: no"))
 
     def test_no_password_is_kept(self):
         place = unittest.mock.Mock(url=parse("postgresql://me:secret@host/base?sslpassword=secret&sslmode=require"))

@@ -47,12 +47,15 @@ def names(*numbers):
 class MadeTest(SweepTest):
     program = MADE
 
-    def setUp(self):
-        super().setUp()
-        self.closed = {"MADE_GATE": str(self.gate)}
+    @property
+    def closed(self):
+        return {"MADE_GATE": str(self.gate)}
 
-    def wait_for_begun(self, count, running):
+    def sweep_until_begun(self, count, *words, **options):
+        """Started with a closed gate, with so many trials under way."""
+        running = self.sweep(*words, env=self.closed, **options)
         self.wait_until(lambda: len(self.begun()) >= count, f"{count} trials", running)
+        return running
 
     def kill_trials(self):
         for pid in self.processes():
@@ -81,7 +84,7 @@ class Ends(MadeTest):
         self.assertEqual(self.swept(self.write(GRID)).out(), done.out())
         self.assertEqual(len(self.begun()), 6, "a sweep that was done was begun again")
 
-    def test_a_larger_run_cap_goes_on(self):
+    def test_a_larger_run_cap_continues_it(self):
         self.swept(self.write(GRID + "run_cap: 2\n"))
         self.assertEqual(len(self.trials()), 2)
         self.swept(self.write(GRID + "run_cap: 5\n"))
@@ -131,8 +134,7 @@ class Ends(MadeTest):
         self.assertIn("trial_0000 failed: rank 0 failed first: " + "a long story " * 30 + "with an end", " ".join(out.split()))
 
     def test_a_trial_that_is_no_good_is_stopped(self):
-        running = self.sweep(self.write(RACE), env=self.closed)
-        self.wait_for_begun(1, running)
+        running = self.sweep_until_begun(1, self.write(RACE))
         self.gate.touch()
         good = {"x": 9, "mode": "slow"}  # as good as the best: nothing ends it but us
         self.wait_until(lambda: any((one.params, one.intermediate_values) == (good, {1: 9.0}) for one in self.trials()), "x=9", running)
@@ -146,8 +148,7 @@ class Ends(MadeTest):
         self.assertEqual((ends[1, "slow"].user_attrs["pruning"], ends[1, "slow"].value), (1, 1))
 
     def test_gpus_are_dealt_out(self):
-        running = self.sweep(self.write(GRID), "--gpus", "4,7", env=self.closed)
-        self.wait_for_begun(2, running)
+        running = self.sweep_until_begun(2, self.write(GRID), "--gpus", "4,7")
         self.assertEqual(sorted(self.log.read_text().split()[3::4]), ["4", "7"])
         self.kill(running)
         self.kill_trials()
@@ -163,41 +164,36 @@ class Ends(MadeTest):
         self.assertEqual(len(self.begun()), 1)
 
 
-class GoesOn(MadeTest):
+class Continues(MadeTest):
     def setUp(self):
         super().setUp()
         self.words = [self.write(GRID), "--jobs", "2"]
 
-    def kill_with_two_trials(self):
-        running = self.sweep(*self.words, env=self.closed)
-        self.wait_for_begun(2, running)
-        self.kill(running)
-        self.kill_trials()
+    def killed(self, meanwhile):
+        """Two trials are under way, or what else has come of them since."""
+        self.kill(self.sweep_until_begun(2, *self.words))
+        if meanwhile == "ended":
+            self.gate.touch()
+            self.wait_until(lambda: not self.processes(), "the end of the trials")
+        elif meanwhile != "under way":
+            self.kill_trials()
+        if meanwhile == "killed in a first moment":
+            (self.out / "trial_0001/config.yaml").unlink()
 
-    def test_killed_with_its_trials_under_way_which_go_on(self):
-        running = self.sweep(*self.words, env=self.closed)
-        self.wait_for_begun(2, running)
-        self.kill(running)
-        again = self.sweep(*self.words, env=self.closed)
-        self.wait_until(lambda: again.err().count("under way since an earlier call: followed") == 2, "the trials", again)
-        self.gate.touch()
-        self.assertEqual(again.wait(), 0, again.text())
-        self.assert_all(names(*range(6)))
-
-    def test_killed_with_its_trials_which_are_resumed(self):
-        self.kill_with_two_trials()
-        again = self.swept(*self.words)
-        self.assertRegex(again.err(), r"trial_0000  continues: x=\d y=0\.")
-        self.assert_all(names(0, 0, 1, 1, 2, 3, 4, 5))
-
-    def test_trials_that_ended_while_nobody_looked_are_not_run_again(self):
-        running = self.sweep(*self.words, env=self.closed)
-        self.wait_for_begun(2, running)
-        self.kill(running)
-        self.gate.touch()
-        self.wait_until(lambda: not self.processes(), "the end of the trials")
-        self.swept(*self.words)
-        self.assert_all(names(*range(6)))
+    def test_a_killed_sweep_continues_its_trials(self):
+        for meanwhile, begun in (("under way", names(*range(6))), ("killed", names(0, 0, 1, 1, 2, 3, 4, 5)), ("ended", names(*range(6))),
+                                 ("killed in a first moment", names(0, 0, 1, 1, 2, 3, 4, 5))):  # fmt: skip
+            with self.subTest(meanwhile):
+                self.take_place(meanwhile)
+                self.killed(meanwhile)
+                again = self.sweep(*self.words, "--name", "sweep", env=self.closed)
+                if meanwhile == "under way":
+                    self.wait_until(lambda again=again: again.err().count("under way since an earlier call: followed") == 2, "the trials", again)
+                self.gate.touch()
+                self.assertEqual(again.wait(), 0, again.text())
+                if meanwhile == "killed":
+                    self.assertRegex(again.err(), r"trial_0000  continues: x=\d y=0\.")
+                self.assert_all(begun)
 
     def test_ctrl_c_lets_the_trials_save_and_the_next_call_goes_on(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -213,8 +209,7 @@ class GoesOn(MadeTest):
         self.assertEqual(self.states(), [State.COMPLETE] * 6)
 
     def test_ctrl_c_stops_the_trials_of_an_earlier_call_too(self):
-        running = self.sweep(*self.words, env=self.closed)
-        self.wait_for_begun(2, running)
+        running = self.sweep_until_begun(2, *self.words)
         self.kill(running)
         again = self.sweep(*self.words, env=self.closed)
         self.wait_until(lambda: again.err().count("followed") == 2, "the trials", again)
@@ -222,16 +217,9 @@ class GoesOn(MadeTest):
         self.assertEqual(again.wait(), 75, again.text())
         self.assert_nothing_left()
 
-    def test_a_start_that_was_killed_in_its_first_moment_is_begun_again(self):
-        self.kill_with_two_trials()
-        (self.out / "trial_0001/config.yaml").unlink()
-        self.swept(*self.words)
-        self.assert_all(names(0, 0, 1, 1, 2, 3, 4, 5))
-
     def test_an_interrupted_sweep_has_the_trials_of_an_undisturbed_one(self):
         file = self.write(SPACE)
-        running = self.sweep(file, env=self.closed)
-        self.wait_for_begun(1, running)
+        running = self.sweep_until_begun(1, file)
         self.kill(running)
         self.kill_trials()
         running = self.sweep(file, env=self.closed | {"MADE_LOG": ""})
@@ -240,17 +228,16 @@ class GoesOn(MadeTest):
         self.assertEqual(running.wait(), 75, running.text())
         self.swept(file)
         first = [(one.params, one.value) for one in self.trials()]
-        self.out, self.url = self.folder / "other", f"sqlite:///{self.folder}/other/study.db"
+        self.take_place("other")
         self.swept(file, "--name", "sweep")
         self.assertEqual([(one.params, one.value) for one in self.trials()], first)
         self.assertEqual(len(first), 12)
 
     def test_a_changed_sweep_is_another_one(self):
         self.swept(*self.words)
-        told = self.swept(self.write(GRID.replace("0.5]", "0.75]")), code=2).err()
-        self.assertIn("was begun with other parameters, and its trials could not be compared: begin another with --name", told)
-        told = self.swept(self.write(GRID), "y=1", code=2).err()
-        self.assertIn("was begun with other overrides (none), and", told)
+        for words, text in (([self.write(GRID.replace("0.5]", "0.75]"), "other.yaml")], "was begun with other parameters, and its trials"),
+                            ([self.words[0], "y=1"], "was begun with other overrides (none), and")):  # fmt: skip
+            self.assertIn(text, self.swept(*words, "--name", "sweep", code=2).err())
 
 
 class Shared(MadeTest):
@@ -276,8 +263,7 @@ class Shared(MadeTest):
 
     def test_a_silent_process_of_another_machine_is_dead_after_a_while_and_its_trials_start_over(self):
         """Its folder is not seen from here, as if it were another machine's."""
-        first = self.sweep(*self.words, env=self.closed)
-        self.wait_for_begun(2, first)
+        first = self.sweep_until_begun(2, *self.words)
         self.kill(first)
         self.kill_trials()
         shutil.rmtree(self.out)
@@ -286,8 +272,7 @@ class Shared(MadeTest):
         self.assert_all(names(0, 0, 1, 1, *range(2, 12)))
 
     def test_a_storage_that_does_not_answer_for_a_while_is_waited_for(self):
-        running = self.sweep(self.words[0], "--storage", f"{self.url}?timeout=0.1", "--jobs", "2", env=self.closed)
-        self.wait_for_begun(2, running)
+        running = self.sweep_until_begun(2, self.words[0], "--storage", f"{self.url}?timeout=0.1", "--jobs", "2")
         with sqlite3.connect(self.folder / "shared.db", isolation_level=None) as other:
             other.execute("BEGIN EXCLUSIVE")
             self.gate.touch()
@@ -320,8 +305,7 @@ class BadInput(MadeTest):
         self.assertEqual(len(told.splitlines()), 1, told)
 
     def test_a_storage_that_is_removed_in_the_middle_ends_the_sweep(self):
-        running = self.sweep(self.write(GRID), env=self.closed)
-        self.wait_for_begun(1, running)
+        running = self.sweep_until_begun(1, self.write(GRID))
         (self.out / "study.db").unlink()
         self.gate.touch()
         self.assertEqual(running.wait(), 2, running.text())

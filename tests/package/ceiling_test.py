@@ -67,26 +67,22 @@ class Ceiling(unittest.TestCase):
         largest = ", ".join(f"{room} {count}" for room, count in lines.most_common(10))
         print(f"{sum(lines.values())} lines; the largest folders: {largest}")
 
-    def test_what_a_table_can_have_wrong(self):
+    def test_what_a_table_can_have_wrong_and_that_ceilings_only_come_down(self):
         ceilings = {"sdk/src": 1000, "tests/base": 100}
-        self.assertEqual(mistakes({"sdk/src": 980, "tests/base": 100}, ceilings), [])
         for lines, says in [
-            ({"sdk/src": 1001, "tests/base": 100}, "sdk/src has 1001 lines, 1 above its ceiling of 1000: take as many away"),
-            ({"sdk/src": 979, "tests/base": 100}, "sdk/src has 979 lines: lower the ceiling of 1000 to 979"),
-            ({"sdk/src": 1000, "tests/base": 100, "docs": 5}, "docs has 5 lines and no ceiling: add it, and lower others by as much"),
-            ({"sdk/src": 1000}, "tests/base has a ceiling and no lines: remove it"),
+            ({"sdk/src": 980, "tests/base": 100}, []),
+            ({"sdk/src": 1001, "tests/base": 100}, ["sdk/src has 1001 lines, 1 above its ceiling of 1000: take as many away"]),
+            ({"sdk/src": 979, "tests/base": 100}, ["sdk/src has 979 lines: lower the ceiling of 1000 to 979"]),
+            ({"sdk/src": 1000, "tests/base": 100, "docs": 5}, ["docs has 5 lines and no ceiling: add it, and lower others by as much"]),
+            ({"sdk/src": 1000}, ["tests/base has a ceiling and no lines: remove it"]),
         ]:
-            self.assertEqual(mistakes(lines, ceilings), [says])
-
-    def test_ceilings_come_down_and_never_go_up(self):
-        text = "# most lines\nsdk/src 1000\ntests/base 100\ntests/gone 7\n"
+            self.assertEqual(mistakes(lines, ceilings), says)
         lines = collections.Counter({"sdk/src": 990, "tests/base": 120})
-        self.assertEqual(lowered(text, lines), "# most lines\nsdk/src 990\ntests/base 100\n")
+        self.assertEqual(lowered("# most lines\nsdk/src 1000\ntests/base 100\ntests/gone 7\n", lines), "# most lines\nsdk/src 990\ntests/base 100\n")
 
     def test_the_room_of_a_file(self):
-        for path, room in [("runner/train/trainer.cpp", "runner/train"), ("runner/features/work/work.cpp", "runner/features"),
-                           ("tools/test", "tools"), ("docs/decisions/0001-a.md", "docs"), ("CHANGELOG.md", "CHANGELOG.md"),
-                           ("README.md", "."), (".ci/run", ".ci")]:
+        for path, room in [("runner/train/trainer.cpp", "runner/train"), ("tools/test", "tools"), ("docs/decisions/0001-a.md", "docs"),
+                           ("CHANGELOG.md", "CHANGELOG.md"), ("README.md", "."), (".ci/run", ".ci")]:
             self.assertEqual(room_of(path), room)
 
 

@@ -3,7 +3,6 @@
 """The wheel's command ddprun, in a made-up site-packages whose program is a script: it is the program in everything, and tells
 what is missing where the dynamic linker would not."""
 
-import os
 import pathlib
 import shutil
 import subprocess

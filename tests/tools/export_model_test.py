@@ -264,6 +264,34 @@ def Twice():
     return Calls(Calls(Net()))
 
 
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(context, value):
+        return value * value
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+
+class OwnGradient(Net):
+    def forward(self, x):
+        return Square.apply(self.fc(x))
+
+
+class Fixed(Net):
+    def forward(self, x):
+        return self.fc(x.reshape(4, 8))
+
+
+class Branches(Net):
+    def forward(self, x):
+        result = self.fc(x)
+        if result.sum() > 0:
+            return result
+        return -result
+
+
 class Vmap(Net):
     def forward(self, x):
         return torch.func.vmap(self.fc)(x)
@@ -357,6 +385,10 @@ class ExportModel(ExportTool, unittest.TestCase):
             "FrozenPart": "fc: in evaluation mode as it was made, and module.train() ends that",
             "Complex": "weight is a tensor of complex64, which no checkpoint of ddprun holds",
             "Bag": "the gradient of bag.weight is sparse",
+            "OwnGradient": ["nets.py:", "Square is a torch.autograd.Function"],
+            "Fixed": ["nets.py:", "size of the batch"],
+            "Branches": ["nets.py:", "torch.cond"],
+            "Nett": ["no class or function Nett", "Net"],
             "Vmap": ["nets.py:", "torch.func (vmap, grad ...) is made of Python"],
             "Inner": "torch.autograd.grad",
             "Flex": ["FlexAttention", "scaled_dot_product_attention with attn_mask can be exported"],
@@ -367,6 +399,7 @@ class ExportModel(ExportTool, unittest.TestCase):
             "Detections": "forward() gives a list without a tensor at its top: expected a tensor, or a tuple or a dictionary of tensors",
             "Outputs": "forward() gives 0, 1: which of them is trained on is not clear; --output NAME chooses one",
         })  # fmt: skip
+        self.assertIn("no such file", self.run_export("none.py:Net", "--input", "8", "--out", "net.pt2", code=2))
         self.assertIn("a batch has a tensor index of its own", self.export("Index", "--input", "index=", code=2))
 
     def test_what_only_looks_unusual_is_exported(self):

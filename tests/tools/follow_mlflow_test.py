@@ -4,7 +4,6 @@
 import contextlib
 import io
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -18,22 +17,12 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 import mlflow  # noqa: E402
 import sqlalchemy  # noqa: E402
 
-from follow_test_case import FollowTest, metrics_line, table_line  # noqa: E402
+from follow_test_case import FollowTest, metrics_line  # noqa: E402
 
 from ddprun import run  # noqa: E402
 from follow.follower import Follower  # noqa: E402
 from follow.trackers.mlflow import ITEMS_TAG, Tracker  # noqa: E402
 
-PICTURE = (  # 1 by 1, grey
-    "89504e470d0a1a0a0000000d4948445200000001000000010800000000"
-    "3a7e9b550000000a49444154789c63680000008200812dd2a3a80000000049454e44ae426082"
-)
-PREDICTION = {"id": 7, "truth": 0, "guess": 1, "scores": [0.25, 0.75], "image": "images/7.png"}
-TABLES = [
-    table_line("confusion", classes=["cat", "dog"], counts=[[3, 1], [0, 2]]),
-    table_line("predictions", classes=["cat", "dog"], rows=[PREDICTION]),
-    table_line("histograms", histograms=[{"name": "weights/a.weight", "nonfinite": 0, "edges": [0, 1, 2], "counts": [3, 1]}]),
-]
 OPTIONS = {"to": "mlflow"} | dict.fromkeys(("project", "name", "tags", "entity", "group", "model"))
 
 
@@ -71,17 +60,6 @@ class Mlflow(FollowTest):
 
     def losses(self):
         return sorted((step, value) for name, step, value in self.numbers() if name == "train/loss")
-
-    def test_a_whole_run_arrives(self):
-        self.fabricate(metrics=[metrics_line(1, loss=0.5), metrics_line(2, loss=None, nonfinite=["loss"])], tables=TABLES)
-        (self.run_dir / "images").mkdir()
-        (self.run_dir / "images/7.png").write_bytes(bytes.fromhex(PICTURE))
-        self.send()
-        first, (step, value) = self.losses()
-        self.assertEqual((first, step, math.isnan(value)), ((1, 0.5), 2, True))
-        client, run = self.found()
-        self.assertEqual((run.data.params["seed"], run.info.status), ("1", "FINISHED"))
-        self.assertEqual(len(client.list_artifacts(run.info.run_id, "images/val/predictions/image")), 1)
 
     def test_it_is_asked_how_far_it_came_and_what_a_kill_sends_again_is_there_once(self):
         lines = [metrics_line(step, loss=1 / step) for step in range(1, 3001)]

@@ -174,26 +174,23 @@ class Following(unittest.TestCase):
         self.follow_again(made)
         self.assertEqual([(item.step, *item.numbers) for _, item in Away.has[4:]], [(3, "val/loss")])
 
-    def test_what_it_began_with_after_a_resumption_is_the_same_after_a_kill(self):
-        self.rows(1, 2, 3, 4)
-        self.rows(2, attempt=1)
-        made = self.follow()
-        made.poll()
-        self.assertEqual([(item.step, item.place["attempt"]) for _, item in Away.has], [(1, 0), (2, 1)])  # those that count
-        self.rows(3, attempt=1)
-        made.poll()
-        self.rows(4, attempt=1)
-        self.follow_again(made)
-        self.assertEqual((self.steps(), [number for number, _ in Away.has]), ([1, 2, 3, 4], [0, 1, 2, 3]))
-
-    def test_what_a_resumption_took_back_is_the_same_after_a_kill(self):
-        made = self.follow()
-        for steps, attempt in (((1,), 0), ((2, 3), 0), ((2,), 1), ((3, 4), 1)):
-            self.rows(*steps, attempt=attempt)
-            made.poll()
-        self.rows(5, attempt=1)
-        self.follow_again(made)
-        self.assertEqual((self.steps(), [number for number, _ in Away.has]), ([1, 2, 3, 4, 5], list(range(5))))
+    def test_what_a_resumption_takes_back_is_the_same_after_a_kill(self):
+        """(steps, attempt) of the rows between two looks; the last ones come while nobody follows."""
+        for looks, steps in (([([1, 2, 3, 4], 0), ([2], 1), None, ([3], 1), ([4], 1)], [1, 2, 3, 4]),  # those that count, of what it begins with
+                             ([None, ([1], 0), ([2, 3], 0), ([2], 1), ([3, 4], 1), ([5], 1)], [1, 2, 3, 4, 5])):  # fmt: skip
+            with self.subTest(looks):
+                self.doCleanups()
+                self.setUp()
+                made = None
+                for look in looks:
+                    if look is None:
+                        made = self.follow()
+                    else:
+                        self.rows(*look[0], attempt=look[1])
+                    if made and look != looks[-1]:
+                        made.poll()
+                self.follow_again(made)
+                self.assertEqual((self.steps(), [number for number, _ in Away.has]), (steps, list(range(len(steps)))))
 
     def test_a_tracker_that_is_away_at_the_start_is_tried_again(self):
         made = follower.Follower(Away, run(self.folder), OPTIONS)

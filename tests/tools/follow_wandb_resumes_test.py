@@ -2,9 +2,7 @@
 """tools/follow, killed, stopped, or following what is killed: every row is in W&B once, in one run."""
 
 import os
-import pathlib
 import signal
-import sys
 import unittest
 import unittest.mock
 
@@ -110,24 +108,6 @@ class Live(FollowTest):
         self.assertIn("1 rows sent; the run continues", follower.err())
         self.append("metrics", [metrics_line(2, loss=2)])
         self.assert_rows_arrived(self.sent(), [metrics_line(1, loss=1), metrics_line(2, loss=2)])
-
-
-class AsALogger(FollowTest):
-    def test_a_follower_that_is_killed_beside_its_run_costs_and_doubles_nothing(self):
-        self.run_dir = self.folder / "run"
-        environment = {"WANDB_MODE": "offline", "DDPRUN_PYTHON": sys.executable}
-        with unittest.mock.patch.object(self, "environment", lambda changes: FollowTest.environment(self, environment | changes)):
-            running = self.start_held(14, *WORDS, "+loggers=wandb", "run.dir=run")
-        wait_for_note(self, running)
-        (follower,) = (pid for pid in self.processes() if b"--beside" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
-        os.kill(follower, signal.SIGKILL)
-        self.wait_until(lambda: "it is started again" in running.err(), "the news of it", running)
-        running.gate.open()
-        self.assertEqual(running.wait(), 0, running.text())
-        found = WandbRun(self.run_dir)
-        self.assertEqual(found.steps(), list(range(len(found.history))))
-        self.assert_rows_arrived(found, all_rows(self.run_dir, measured=True))
-        self.assertEqual((len(found.ids), found.exits, found.summary["status"]), (1, [0], "completed"))
 
 
 if __name__ == "__main__":

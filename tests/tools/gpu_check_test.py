@@ -8,7 +8,6 @@ import sys
 import tarfile
 import tempfile
 import textwrap
-import threading
 import unittest
 from unittest import mock
 
@@ -38,14 +37,6 @@ class FolderTest(unittest.TestCase):
         file.write_text(f"#!{sys.executable}\n{textwrap.dedent(text)}")
         file.chmod(0o755)
         return file
-
-
-class PackTest(unittest.TestCase):
-    def test_more_than_may_travel_is_refused(self):
-        with mock.patch("builtins.print"):
-            program.check_size({"pack": 55 << 20, "the tree": 4 << 20})
-            with self.assertRaisesRegex(SystemExit, "60 MiB"):
-                program.check_size({"pack": 55 << 20, "the tree": 6 << 20})
 
 
 class PlanTest(unittest.TestCase):
@@ -131,30 +122,6 @@ class SessionTest(FolderTest):
             self.assertEqual(rows[check.name][0], expected, check.name)
             self.assertEqual(f"{NCCL} hung" in rows[check.name][1], expected == "SKIP")
 
-    def test_checks_run_at_once_but_none_beside_one_that_fills_the_memory_or_that_it_comes_after(self):
-        lock, running, beside = threading.Lock(), set(), {}
-        first_two = threading.Barrier(2, timeout=60)
-
-        def run(_, check, seconds):
-            name = check.name
-            with lock:
-                running.add(name)
-                beside[name] = running - {name}
-            if name in ("backend_loads", "gpu_tests"):
-                first_two.wait()  # raises where the other does not run meanwhile
-            with lock:
-                running.remove(name)
-            return Outcome("PASS", "seen"), seconds, 0
-
-        with mock.patch.object(session.Session, "attempt", run):
-            rows = self.run_session("--program=x", "--part=1", "--at-once=2")
-        self.assertEqual({outcome for outcome, _ in rows.values()}, {"PASS"})
-        alone = {check.name for check in CHECKS.values() if check.alone}
-        self.assertTrue(alone)
-        for check in CHECKS.values():
-            self.assertFalse(beside[check.name] & {*alone, check.after}, check.name)
-            self.assertFalse(check.alone and beside[check.name], check.name)
-
     def test_all_ends_by_the_deadline_and_what_does_not_fit_is_no_failure(self):
         self.takes = {check.name: (check.seconds, Outcome("PASS", "seen")) for check in CHECKS.values()}
         rows = self.run_session("--program=x", "--part=1", "--minutes=5")
@@ -162,21 +129,15 @@ class SessionTest(FolderTest):
         self.assertEqual({outcome for outcome, _ in rows.values()}, {"PASS", "SKIP"})
         self.assertEqual(list(rows), list(CHECKS))
 
-    def test_a_table_gets_its_share_of_the_time_and_one_that_raises_costs_no_other(self):
-        shares = {}
-
+    def test_a_table_that_raises_costs_no_other(self):
         def measure(_, name, share):
-            shares[name] = share
-            self.now += 100
             if name == "scaling":
                 raise IndexError("no row")
             return Made("a table", "its text", [], [])
 
         with (mock.patch.object(Bench, "measure", measure), mock.patch.object(Made, "in_words", lambda _: "seen"),
-              mock.patch("traceback.print_exc"), mock.patch("time.monotonic", lambda: self.now),
-              mock.patch.object(session, "Share", lambda *seconds: seconds)):
+              mock.patch("traceback.print_exc")):  # fmt: skip
             rows = self.run_session("--program=x", "--part=2", "--minutes=5")
-        self.assertEqual(shares, {"scaling": (100, 300), "fast_paths_wide_resnet": (100, 200), "wide_resnet": (100, 100)})
         self.assertEqual(rows["scaling"], ("FAIL", "IndexError: no row"))
         self.assertEqual((rows["wide_resnet"], self.begun), (("PASS", "seen"), []))
         self.assertIn("its text", (self.folder / "kept/results.md").read_text())

@@ -319,11 +319,6 @@ class BadInput(MadeTest):
         told = self.swept("sweep.yaml", code=2).err()
         self.assertIn("trial_0000 is there, but the study sweep in sqlite:///", told)
 
-    def test_what_the_experiment_does_not_have_leaves_no_folder(self):
-        told = self.swept(self.write(GRID.replace("  x:", "  xx:")), code=2).err()
-        self.assertRegex(told, "sweep.yaml:5: with xx=1: xx: unknown key; did you mean x?")
-        self.assertFalse(self.out.exists())
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -107,6 +107,7 @@ class Digits(SweepTest):
             self.assertIn(text, told)
         self.assertNotIn("trial_0000", told)
         self.assertEqual(len(told.splitlines()), 3, "each mistake once")
+        self.assertFalse(self.out.exists())
 
     def test_the_examples_are_right(self):
         program = Program(self.program)

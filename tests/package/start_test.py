@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tests/start: what it starts is the test alone, with the parts that are quick, and its CPU time is noted where that is asked for. A file that
+"""tests/start: what it starts is the test alone, and its CPU time is noted where that is asked for. A file that
 needs torch is forked from tests/shared_torch, and is one that Python has started, but for the time that torch takes. Here torch is an empty
 package, and a file names it to be forked."""
 
@@ -27,11 +27,11 @@ class StartTest(unittest.TestCase):
         self.record = self.folder / "cpu.jsonl"
         self.environment = {name: value for name, value in os.environ.items() if name not in OURS}
 
-    def command(self, *command, parts=()):
-        return [sys.executable, "-ISB", TESTS / "start", "A.Test", "unit", *parts, "--", *command]
+    def command(self, *command):
+        return [sys.executable, "-ISB", TESTS / "start", "A.Test", "unit", "--", *command]
 
-    def ended(self, *command, given="a line\n", folder=None, parts=(), **changes):
-        return subprocess.run(self.command(*command, parts=parts), env=self.environment | changes, cwd=folder, input=given,
+    def ended(self, *command, given="a line\n", folder=None, **changes):
+        return subprocess.run(self.command(*command), env=self.environment | changes, cwd=folder, input=given,
                               capture_output=True, text=True)  # fmt: skip
 
     def assert_ends_with_it(self, *command, ready):
@@ -49,10 +49,6 @@ class Start(StartTest):
         for changes in ({"DDPRUN_CPU_RECORD": str(self.record)}, {}):
             ended = self.ended(*command, **options, **changes)
             self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (code, out, err), f"{command}, {changes}")
-
-    def test_parts_are_added_where_quick_tests_are_asked_for(self):
-        self.assert_ends("echo", "-v", out="-v\n", parts=("A.b", "C"))
-        self.assert_ends("echo", "-v", out="-v A.b C\n", parts=("A.b", "C"), DDPRUN_QUICK="1")
 
     def test_the_streams_the_exit_code_and_the_signals_are_the_tests(self):
         self.assert_ends("sh", "-c", "cat; echo b >&2; exit 77", out="a line\n", err="b\n", code=77)
@@ -94,8 +90,8 @@ class SharedTorch(StartTest):
     def waited_for(self):
         """Code that is the server, and writes a line as soon as it listens."""
         return (f"import os, runpy, socket, sys\nsys.argv = ['shared_torch', {str(self.socket)!r}]\nlisten = socket.socket.listen\n"
-                "def told(self, number):\n    listen(self, number)\n    os.write(1, b'listens\\n')\n"
-                f"socket.socket.listen = told\nrunpy.run_path({str(TESTS / 'shared_torch')!r}, run_name='__main__')\n")
+                "def listens(self, number):\n    listen(self, number)\n    os.write(1, b'listens\\n')\n"
+                f"socket.socket.listen = listens\nrunpy.run_path({str(TESTS / 'shared_torch')!r}, run_name='__main__')\n")
 
     def file(self, code, *words):
         (self.folder / "it_test.py").write_text(code)
@@ -134,13 +130,6 @@ class SharedTorch(StartTest):
         shell = "exec 3<&0; n=0; while [ $n -lt 400 ]; do cat <&3 >/dev/null & n=$((n + 1)); [ $n != 50 ] || echo begun; done; wait"
         self.assert_ends_with_it(*self.file(f"import helper, subprocess\nsubprocess.run(['sh', '-c', {shell!r}])"), ready=b"begun\n")
         self.assert_told(self.server.pid)
-
-    def test_several_run_at_once(self):
-        command = self.command(*self.file("import helper; print(input())"))
-        started = [subprocess.Popen(command, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-        for number, test in reversed(list(enumerate(started))):
-            self.assertEqual(test.communicate(f"{number}\n")[0], f"{number}\n")
-            self.assertEqual(test.returncode, 0)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Summary(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def told(self, rows, budget):
+    def judged(self, rows, budget):
         """What tell_cpu() prints, and what it finds wrong."""
         record = self.folder / "cpu.jsonl"
         record.write_text("".join(json.dumps(line) + "\n" for line in rows))
@@ -64,13 +64,13 @@ class Summary(unittest.TestCase):
         budget = "reference 0.02\nunit 10  # a remark\ndist 1\n"
         for rows, wrong in (([row("A", "unit", 8), row("B", "unit", 6)], 0), ([row("A", "unit", 8), row("B", "unit", 8)], 1),
                             ([row("A", "dist", 2), row("B", "unit", 16)], 2), ([row("A", "nightly", 1000)], 0), ([], 0)):  # fmt: skip
-            self.assertEqual(len(self.told(rows, budget)[1]), wrong, rows)
+            self.assertEqual(len(self.judged(rows, budget)[1]), wrong, rows)
 
     def test_a_slow_machine_has_more_and_ten_are_shown_the_dearest_first(self):
         for reference, wrong in ((0.02, 1), (0.04, 0), (0.01, 1)):
             rows = [row("A", "unit", 20, reference), row("B", "unit", 5, reference), row("C", "unit", 0, 1000)]
-            self.assertEqual(len(self.told(rows, "reference 0.02\nunit 10\n")[1]), wrong, reference)
-        printed, _ = self.told([row(f"T{number}", "unit", number) for number in range(12)], "reference 0.02\nunit 100\n")
+            self.assertEqual(len(self.judged(rows, "reference 0.02\nunit 10\n")[1]), wrong, reference)
+        printed, _ = self.judged([row(f"T{number}", "unit", number) for number in range(12)], "reference 0.02\nunit 100\n")
         self.assertEqual(re.findall(r"T\d+", printed.getvalue()), [f"T{number}" for number in range(11, 1, -1)])
 
     def test_what_is_left_out_is_counted_by_label(self):

@@ -14,7 +14,6 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools/dev"))
 
-from measure.bench import Bench  # noqa: E402
 from measure.gpu import program, session  # noqa: E402
 from measure.gpu.__main__ import parse_arguments  # noqa: E402
 from measure.gpu.checks import bits, context, machine  # noqa: E402
@@ -22,7 +21,6 @@ from measure.gpu.plan import CHECKS, NCCL, Check  # noqa: E402
 from measure.gpu.results import Results  # noqa: E402
 from measure.gpu.session import MARK, TABLES, Outcome  # noqa: E402
 from measure.process import processes_with  # noqa: E402
-from measure.table import Made  # noqa: E402
 
 
 class FolderTest(unittest.TestCase):
@@ -128,19 +126,6 @@ class SessionTest(FolderTest):
         self.assertLessEqual(self.now, 1000 + 300)
         self.assertEqual({outcome for outcome, _ in rows.values()}, {"PASS", "SKIP"})
         self.assertEqual(list(rows), list(CHECKS))
-
-    def test_a_table_that_raises_costs_no_other(self):
-        def measure(_, name, share):
-            if name == "scaling":
-                raise IndexError("no row")
-            return Made("a table", "its text", [], [])
-
-        with (mock.patch.object(Bench, "measure", measure), mock.patch.object(Made, "in_words", lambda _: "seen"),
-              mock.patch("traceback.print_exc")):  # fmt: skip
-            rows = self.run_session("--program=x", "--part=2", "--minutes=5")
-        self.assertEqual(rows["scaling"], ("FAIL", "IndexError: no row"))
-        self.assertEqual((rows["wide_resnet"], self.begun), (("PASS", "seen"), []))
-        self.assertIn("its text", (self.folder / "kept/results.md").read_text())
 
     def test_a_carried_program_that_does_not_start_is_told(self):
         self.script("made/bin/ddprun", "import sys; sys.exit('a library is missing')")

@@ -74,15 +74,15 @@ TEST_F(Compose, MakesPathsAbsoluteFromTheFileThatHasThem) {
         "model: ../lib/m.so\noptimizer: sgd\nplugin_path: [plugins, /abs]\nloggers: [./l.so]\n"
         "pretrained: {file: w.safetensors}\ncheckpoint: {resume: auto}\n");
   const auto config = compose({.experiment = "sub/e.yaml", .overrides = {"dataset=./d.so", "+launch.token_file=t"}});
-  EXPECT_EQ(config.find("pretrained")->find("file")->text(), folder() / "sub/w.safetensors");
+  EXPECT_EQ(config.find("pretrained")->find("file")->text(), folder_ / "sub/w.safetensors");
   EXPECT_EQ(config.find("checkpoint")->find("resume")->text(), "auto");
-  EXPECT_EQ(config.find("launch")->find("token_file")->text(), folder() / "t");
-  EXPECT_EQ(config.find("model")->find("plugin")->text(), folder() / "lib/m.so");
-  EXPECT_EQ(config.find("dataset")->find("plugin")->text(), folder() / "d.so");  // from the current folder
+  EXPECT_EQ(config.find("launch")->find("token_file")->text(), folder_ / "t");
+  EXPECT_EQ(config.find("model")->find("plugin")->text(), folder_ / "lib/m.so");
+  EXPECT_EQ(config.find("dataset")->find("plugin")->text(), folder_ / "d.so");  // from the current folder
   EXPECT_EQ(config.find("optimizer")->find("plugin")->text(), "sgd");
-  EXPECT_EQ(config.find("plugin_path")->items()[0].text(), folder() / "sub/plugins");
+  EXPECT_EQ(config.find("plugin_path")->items()[0].text(), folder_ / "sub/plugins");
   EXPECT_EQ(config.find("plugin_path")->items()[1].text(), "/abs");
-  EXPECT_EQ(config.find("loggers")->items()[0].find("plugin")->text(), folder() / "sub/l.so");
+  EXPECT_EQ(config.find("loggers")->items()[0].find("plugin")->text(), folder_ / "sub/l.so");
 }
 
 TEST_F(Compose, GivesTheSameExperimentFromItsFrozenForm) {

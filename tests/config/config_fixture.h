@@ -5,39 +5,34 @@
 
 #include "config/compose.h"
 #include "config/experiment_reader.h"
-
-#include <ddprun/error.h>
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace ddprun {
 
-class ConfigFixture : public testing::Test {
+// A text that is refused, and what is said of it.
+struct Refusal {
+  std::string text;
+  testing::Matcher<std::string> message;
+};
+
+class ConfigFixture : public FolderTest {
  protected:
   void SetUp() override {
     before_ = std::filesystem::current_path();
-    auto name = (std::filesystem::temp_directory_path() / "ddprun_config_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = std::filesystem::canonical(name);
+    folder_ = std::filesystem::canonical(folder_);
     std::filesystem::current_path(folder_);
   }
 
-  void TearDown() override {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { std::filesystem::current_path(before_); }
 
   void write(const std::filesystem::path& file, const std::string& text) const {
-    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
+    FolderTest::write(folder_ / file, text);
   }
 
   // The composed tree of the file e.yaml with this text.
@@ -56,18 +51,12 @@ class ConfigFixture : public testing::Test {
     return to_yaml(value, false);
   }
 
-  // The text of the UserError that this throws.
-  static std::string error_of(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
   std::string compose_error(const std::string& text, const std::vector<std::string>& overrides = {}) const {
     return error_of([&] { composed(text, overrides); });
+  }
+
+  void expect_compose_refuses(const std::vector<Refusal>& refusals) const {
+    for (const auto& [text, message] : refusals) EXPECT_THAT(compose_error(text), message) << text;
   }
 
   // A tree that has what every experiment needs.
@@ -82,10 +71,13 @@ class ConfigFixture : public testing::Test {
     return error_of([&] { loaded(text, overrides); });
   }
 
-  const std::filesystem::path& folder() const { return folder_; }
+  // The texts stand after the three lines of kMinimal.
+  void expect_load_refuses(const std::vector<Refusal>& refusals) const {
+    for (const auto& [text, message] : refusals) EXPECT_THAT(load_error(kMinimal + text), message) << text;
+  }
 
  private:
-  std::filesystem::path before_, folder_;
+  std::filesystem::path before_;
 };
 
 }  // namespace ddprun

@@ -68,8 +68,6 @@ TEST_F(DefaultsList, FindsNeighboursByTheirNameAlone) {
 TEST_F(DefaultsList, ReadsHydrasFormOfAnEntry) {
   write("model/convnet.yaml", "plugin: convnet\n");
   EXPECT_EQ(composed_yaml("defaults:\n  - model: convnet\n"), "model:\n  plugin: convnet\n");
-  EXPECT_EQ(compose_error("defaults: [_self_]\n"),
-            "e.yaml:1:12: defaults: _self_ is not needed: a file's own keys always win over its defaults");
 }
 
 TEST_F(DefaultsList, TakesAListForLoggers) {
@@ -99,14 +97,7 @@ TEST_F(DefaultsList, SearchesInOrderAndTheExperimentsFolderFirst) {
   EXPECT_EQ(plugin({.experiment = "mine/experiments/e.yaml", .search_path = {"one", "two"}}), "one");
   write("mine/model/m.yaml", "plugin: mine\n");
   EXPECT_EQ(plugin({.experiment = "mine/experiments/e.yaml", .search_path = {"one", "two"}}), "mine");
-  EXPECT_EQ(plugin({.experiment = folder() / "mine/experiments/e.yaml", .search_path = {"one", "two"}}), "mine");
-}
-
-TEST_F(DefaultsList, RefusesACycle) {
-  write("experiments/a.yaml", "defaults: [experiments/b]\n");
-  write("experiments/b.yaml", "defaults: [experiments/a]\n");
-  EXPECT_EQ(compose_error("defaults: [experiments/a]\n"),
-            "experiments/b.yaml:1:12: defaults: a cycle: experiments/a.yaml is among the files that need it");
+  EXPECT_EQ(plugin({.experiment = folder_ / "mine/experiments/e.yaml", .search_path = {"one", "two"}}), "mine");
 }
 
 TEST_F(DefaultsList, RefusesFilesThatMultiply) {
@@ -135,30 +126,31 @@ TEST_F(DefaultsList, AnExperimentMayComeThroughAPipe) {
   ::close(ends[0]);
 }
 
-TEST_F(DefaultsList, RefusesWhatIsNoListOfNames) {
-  EXPECT_EQ(compose_error("defaults: model/m\n"),
-            "e.yaml:1:11: defaults: expected a list such as [model/convnet, optimizer/sgd], found \"model/m\"");
-  EXPECT_EQ(compose_error("defaults: [../secret, /etc/x, [a]]\n"),
-            "e.yaml:1:12: defaults: expected group/name such as model/convnet, found \"../secret\"\n"
-            "e.yaml:1:23: defaults: expected group/name such as model/convnet, found \"/etc/x\"\n"
-            "e.yaml:1:31: defaults: expected group/name such as model/convnet, found a list");
-}
-
-TEST_F(DefaultsList, ReportsTheMistakesOfAllFilesTogether) {
+TEST_F(DefaultsList, RefusesWhatItCannotPlaceAndReportsTheMistakesOfAllFilesTogether) {
+  write("experiments/a.yaml", "defaults: [experiments/b]\n");
+  write("experiments/b.yaml", "defaults: [experiments/a]\n");
   write("model/m.yaml", "plugin: a\nplugin: b\n");
   write("optimizer/o.yaml", "- x\n");
   write("dataset/d.yaml", "");
-  EXPECT_EQ(compose_error("defaults: [model/m, optimizer/o, dataset/d]\nseed: 1\nseed: 2\n"),
-            "e.yaml:3:1: seed: written twice; first at e.yaml:2:1\n"
-            "model/m.yaml:2:1: plugin: written twice; first at model/m.yaml:1:1\n"
-            "optimizer/o.yaml:1:1: expected a map of keys, found a list\n"
-            "dataset/d.yaml: the file is empty");
-}
-
-TEST_F(DefaultsList, BlamesTheEntryForAGroupThatIsNoSection) {
+  expect_compose_refuses({
+      {"defaults: [_self_]\n",
+       "e.yaml:1:12: defaults: _self_ is not needed: a file's own keys always win over its defaults"},
+      {"defaults: [experiments/a]\n",
+       "experiments/b.yaml:1:12: defaults: a cycle: experiments/a.yaml is among the files that need it"},
+      {"defaults: model/m\n",
+       "e.yaml:1:11: defaults: expected a list such as [model/convnet, optimizer/sgd], found \"model/m\""},
+      {"defaults: [../secret, /etc/x, [a]]\n",
+       "e.yaml:1:12: defaults: expected group/name such as model/convnet, found \"../secret\"\n"
+       "e.yaml:1:23: defaults: expected group/name such as model/convnet, found \"/etc/x\"\n"
+       "e.yaml:1:31: defaults: expected group/name such as model/convnet, found a list"},
+      {"defaults: [model/m, optimizer/o, dataset/d]\nseed: 1\nseed: 2\n",
+       "e.yaml:3:1: seed: written twice; first at e.yaml:2:1\n"
+       "model/m.yaml:2:1: plugin: written twice; first at model/m.yaml:1:1\n"
+       "optimizer/o.yaml:1:1: expected a map of keys, found a list\n"
+       "dataset/d.yaml: the file is empty"},
+  });
   write("modle/m.yaml", "plugin: a\n");
-  EXPECT_THAT(load_error(kMinimal + "defaults: [modle/m]\n"),
-              HasSubstr("e.yaml:4:12: modle: unknown key; did you mean model? known:"));
+  expect_load_refuses({{"defaults: [modle/m]\n", HasSubstr("e.yaml:4:12: modle: unknown key; did you mean model?")}});
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // Broken files of every kind end in a UserError or an experiment: never in a crash, a hang or another exception.
 #include "config/config_fixture.h"
 
+#include <sstream>
+
 namespace ddprun {
 namespace {
 
@@ -14,36 +16,17 @@ const std::string kSeedText =
     "early_stopping: {monitor: val/accuracy, target: 0.99}\ncheckpoint: {every: 1ep}\n"
     "text: |\n  one\n  two\nother: *m\nrun: {dir: '${now:%Y}/\\${x}'}\n";
 
-const std::vector<std::string> kPieces = {"${",
-                                          "}",
-                                          "{",
-                                          "[",
-                                          "]",
-                                          ": ",
-                                          "\n",
-                                          "- ",
-                                          "&m ",
-                                          "*m",
-                                          "<<: *m\n",
-                                          "\t",
-                                          "'",
-                                          "\"",
-                                          "#",
-                                          "? ",
-                                          "|\n",
-                                          ">\n",
-                                          "---",
-                                          "!",
-                                          "%",
-                                          "\xFF",
-                                          "\x04",
-                                          "null",
-                                          "${seed}",
-                                          "${model}",
-                                          "defaults: [e]\n",
-                                          "999999999999999999999",
-                                          "nan",
-                                          "\\"};
+// What is put into a text, between tildes.
+const std::string kPieces =
+    "${~}~{~[~]~: ~\n~- ~&m ~*m~<<: *m\n~\t~'~\"~#~? ~|\n~>\n~---~!~%~\xFF~\x04~null~${seed}~${model}~"
+    "defaults: [e]\n~999999999999999999999~nan~\\~";
+
+std::vector<std::string> pieces() {
+  std::istringstream stream(kPieces);
+  std::vector<std::string> found;
+  for (std::string piece; std::getline(stream, piece, '~');) found.push_back(piece);
+  return found;
+}
 
 class Mutator {
  public:
@@ -53,7 +36,7 @@ class Mutator {
     for (auto changes = 1 + below(4); changes > 0; --changes) {
       const auto at = below(text.size() + 1);
       switch (below(5)) {
-        case 0: text.insert(at, kPieces[below(kPieces.size())]); break;
+        case 0: text.insert(at, pieces_[below(pieces_.size())]); break;
         case 1: text.erase(at, 1 + below(8)); break;
         case 2: text.insert(at, text.substr(below(text.size() + 1), below(40))); break;
         case 3:
@@ -70,6 +53,7 @@ class Mutator {
     state_ = state_ * 1664525U + 1013904223U;
     return bound ? (state_ >> 8) % bound : 0;
   }
+  std::vector<std::string> pieces_ = pieces();
   uint32_t state_;
 };
 
@@ -81,8 +65,7 @@ TEST_F(MutatedYaml, NeverDoesMoreThanFail) {
   for (uint32_t seed = 0; seed < 600; ++seed) {
     const auto text = Mutator(seed).mutated(kSeedText);
     write("e.yaml", text);
-    const auto error = error_of([] { load_experiment({.experiment = "e.yaml"}); });
-    EXPECT_FALSE(error.empty()) << text;
+    EXPECT_NO_THROW(error_of([] { load_experiment({.experiment = "e.yaml"}); })) << text;
   }
 }
 
@@ -90,7 +73,7 @@ TEST_F(MutatedYaml, SurvivesItsOwnRoundTrip) {
   for (uint32_t seed = 0; seed < 600; ++seed) {
     write("a.yaml", Mutator(seed).mutated(kSeedText));
     std::string once;
-    if (error_of([&] { once = to_yaml(load_yaml("a.yaml"), true); }) != "no error") continue;
+    if (!error_of([&] { once = to_yaml(load_yaml("a.yaml"), true); }).empty()) continue;
     write("b.yaml", once);
     EXPECT_EQ(to_yaml(load_yaml("a.yaml"), false), to_yaml(load_yaml("b.yaml"), false));
   }
@@ -101,7 +84,7 @@ TEST_F(MutatedYaml, OverridesNeverDoMoreThanFail) {
   write("e.yaml", kMinimal + "loggers: [a, b]\n");
   for (uint32_t seed = 0; seed < 600; ++seed) {
     const auto text = Mutator(seed).mutated(override_text);
-    EXPECT_FALSE(error_of([&] { load_experiment({.experiment = "e.yaml", .overrides = {text}}); }).empty()) << text;
+    EXPECT_NO_THROW(error_of([&] { load_experiment({.experiment = "e.yaml", .overrides = {text}}); })) << text;
   }
 }
 

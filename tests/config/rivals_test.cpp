@@ -6,6 +6,8 @@
 namespace ddprun {
 namespace {
 
+using testing::AnyOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using Rivals = ConfigFixture;
 
@@ -69,12 +71,14 @@ TEST_F(Rivals, ALaterFileDisplacesWhatIsInAnEarlierOne) {
   }
 }
 
-TEST_F(Rivals, TwoInOnePlaceAreRefused) {
+TEST_F(Rivals, TwoInOnePlaceAreRefusedAndTheKeyOfOneIsNamed) {
   for (const auto& [section, one, other, other_section] : pairs()) {
     const auto both = section == other_section ? file_with(section, one + ", " + other)
-                                               : file_with(section, one) + other_section + ": {" + other + "}\n";
-    EXPECT_NE(load_error(kMinimal + both), "no error") << one << " with " << other;
-    EXPECT_NE(load_error(kMinimal, {override_of(section, one), override_of(other_section, other)}), "no error")
+                                               : file_with(section, one) + file_with(other_section, other);
+    const auto named = AnyOf(ContainsRegex("e.yaml:[0-9:]+ " + key_of(section, one) + ": "),
+                             ContainsRegex("e.yaml:[0-9:]+ " + key_of(other_section, other) + ": "));
+    EXPECT_THAT(load_error(kMinimal + both), named) << one << " with " << other;
+    EXPECT_NE(load_error(kMinimal, {override_of(section, one), override_of(other_section, other)}), "")
         << one << " with " << other;
   }
 }

@@ -7,23 +7,19 @@ it in 8 bits and back. The random parameters by the distributions of many draws 
 
 import io
 import math
-import random
 import unittest
 
-from readers import NIGHTLY, ReaderTest, main, use_peers
+from readers import NIGHTLY, ReaderTest, require, use_peers
 
 use_peers()
-try:
-    import numpy
-    import PIL.Image
-    import torch
-    from torchvision import transforms
-    from torchvision.transforms import InterpolationMode, autoaugment, functional
-    MISSING = None
-except (ImportError, RuntimeError) as error:  # the second: made for another torch
-    MISSING = getattr(error, "name", "torchvision")
+require("numpy", "PIL.Image", "torch", "torchvision")
+import numpy  # noqa: E402
+import PIL.Image  # noqa: E402
+import torch  # noqa: E402
+from torchvision import transforms  # noqa: E402
+from torchvision.transforms import InterpolationMode, autoaugment, functional  # noqa: E402
 
-BILINEAR = None if MISSING else InterpolationMode.BILINEAR
+BILINEAR = InterpolationMode.BILINEAR
 DRAWS = 10_000 if NIGHTLY else 1200
 
 
@@ -46,15 +42,6 @@ class Photo(ReaderTest):
         torch.manual_seed(1)
         torch.set_num_threads(1)
         self.picture = photo(61, 83)
-
-    def pixels(self, reader, content, *words):
-        answer = self.read(reader, content, *map(str, words))
-        return numpy.frombuffer(bytes.fromhex(answer["data"]), numpy.uint8).reshape(answer["shape"]).astype(int)
-
-    def assert_near(self, found, expected, most=1):
-        expected = numpy.asarray(expected).astype(int)
-        self.assertEqual(found.shape, expected.shape)
-        self.assertLessEqual(numpy.abs(found - expected).max(), most)
 
     def assert_changes(self, name, expected, *numbers, most=1):
         for picture in (self.picture, PIL.Image.new("RGB", (7, 5), (9, 90, 200))):
@@ -103,7 +90,7 @@ class Photo(ReaderTest):
     def test_parts_are_resized_as_pillow_resizes_them(self):
         for box in ((3, 5, 50, 60), (0, 0, 61, 83), (20, 30, 9, 7)):
             expected = functional.resized_crop(self.picture, *box, [24, 24], BILINEAR)
-            self.assert_near(self.pixels("resized", encoded(self.picture), *box, 24), expected)
+            self.assert_near(self.pixels("resized", encoded(self.picture), *box, 24), expected, 1)
 
     def test_a_large_jpeg_that_is_halved_on_the_way_looks_the_same(self):
         picture, box = photo(900, 1200), (102, 204, 700, 900)
@@ -156,4 +143,4 @@ class Photo(ReaderTest):
 
 
 if __name__ == "__main__":
-    main(MISSING)
+    unittest.main()

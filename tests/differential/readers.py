@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of this folder share: asking our readers, by the program that $DDPRUN_DUMP_FILES names, what a file holds."""
+"""What the tests of this folder share: asking our readers, by the program that $DDPRUN_DUMP_FILES names, what a file holds, and comparing
+that with what another library makes of it."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -21,6 +23,16 @@ def use_peers():
     python = subprocess.run([peers], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     sys.path.append(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+
+
+def require(*packages):
+    """Skips the file's tests where a package is missing that they compare with."""
+    for name in packages:
+        try:
+            importlib.import_module(name)
+        except (ImportError, RuntimeError) as error:  # the second: made for another torch
+            print(f"skipped: there is no Python package {getattr(error, 'name', name)} to compare with")
+            sys.exit(77)
 
 
 class Refused(Exception):
@@ -67,10 +79,31 @@ class ReaderTest(unittest.TestCase):
             return str(refused)
         return None
 
+    def assert_same_verdict(self, reader, content, theirs, *names):
+        """Both take the content or both refuse it, theirs with any exception; says which."""
+        ours, error = self.refusal(reader, content, *names), None
+        try:
+            theirs(content)
+        except Exception as refused:  # each library has its own
+            error = refused
+        self.assertEqual(ours is None, error is None, f"ours: {ours}, the other's: {error}")
+        return ours is None
 
-def main(missing=None):
-    """Runs a file's tests; they are skipped where the package is missing that they compare with."""
-    if missing:
-        print(f"skipped: there is no Python package {missing} to compare with")
-        sys.exit(77)
-    unittest.main()
+    def assert_only_theirs(self, reader, content, theirs, reason):
+        """We refuse what they take, for this reason."""
+        theirs(content)
+        self.assertIn(reason, self.refusal(reader, content) or "it was taken")
+
+    def pixels(self, reader, content, *words):
+        """An array of the picture's shape."""
+        import numpy
+
+        answer = self.read(reader, content, *map(str, words))
+        return numpy.frombuffer(bytes.fromhex(answer["data"]), numpy.uint8).reshape(answer["shape"]).astype(int)
+
+    def assert_near(self, found, expected, most=0):
+        import numpy
+
+        expected = numpy.asarray(expected).astype(int)
+        self.assertEqual(found.shape, expected.shape)
+        self.assertLessEqual(numpy.abs(found - expected).max(), most)

@@ -9,13 +9,10 @@ import math
 import random
 import unittest
 
-from readers import ReaderTest, Refused, main
+from readers import ReaderTest, require
 
-try:
-    import yaml
-    MISSING = None
-except ImportError as error:
-    MISSING = error.name
+require("yaml")
+import yaml  # noqa: E402
 
 # What we refuse: part of our text.
 ONLY_PYYAML = {
@@ -197,20 +194,9 @@ class Yaml(ReaderTest):
                         self.theirs(text)
                     self.assertEqual(self.ours(text), plain(ONLY_OURS[name]))
                 elif name in ONLY_PYYAML:
-                    self.theirs(text)
-                    self.assertIn(ONLY_PYYAML[name], self.refusal("yaml", text.encode()) or "it was taken")
-                else:
-                    self.agree(text)
-
-    def agree(self, text):
-        ours = self.refusal("yaml", text.encode())
-        try:
-            theirs = self.theirs(text)
-        except yaml.YAMLError as error:
-            self.assertIsNotNone(ours, f"we take it, PyYAML: {error}")
-            return
-        self.assertIsNone(ours)
-        self.assertEqual(self.ours(text), theirs)
+                    self.assert_only_theirs("yaml", text.encode(), self.theirs, ONLY_PYYAML[name])
+                elif self.assert_same_verdict("yaml", text.encode(), self.theirs):
+                    self.assertEqual(self.ours(text), self.theirs(text))
 
     def test_numbers_are_what_python_makes_of_them(self):
         chance = random.Random(24)
@@ -247,4 +233,4 @@ def plain(value):
 
 
 if __name__ == "__main__":
-    main(MISSING)
+    unittest.main()

@@ -18,7 +18,7 @@ SAMPLES, INPUTS, CLASSES = 160, 24, 4
 EXPERIMENT = f"""\
 name: planted
 plugin_path: {PLUGINS}
-model: wayward_model
+model: unsteady_model
 dataset: {{plugin: tensors, train: [input.npy, target.npy], val_fraction: 0.2}}
 optimizer: {{plugin: sgd, lr: 0.1, momentum: 0.9}}
 trainer: {{max_steps: 12, global_batch: 32, log_every: 4, shards: 2}}
@@ -53,7 +53,7 @@ PLANTED = {
     "objective": (["objective.label_smoothing=0.1"], [], ["objective.label_smoothing is not there and 0.1", OPERATOR]),
     "precision": (["trainer.precision=bf16"], [], ["trainer.precision is not there and bf16", OPERATOR + r".*aten::\w+ .*in the second"]),
     "frozen": (["pretrained.freeze=[hidden.*]"], [], ["pretrained.freeze is not there and ", IN_STEP.format(1)]),
-    "network": (["model=mlp", "model.hidden=17"], [], ["wayward_model and mlp", "build of mlp.so is not there", "begins with: "]),
+    "network": (["model=mlp", "model.hidden=17"], [], ["unsteady_model and mlp", "build of mlp.so is not there", "begins with: "]),
     "instructions": ({"ATEN_CPU_CAPABILITY": "default"}, [], ["variables.ATEN_CPU_CAPABILITY is not there and default", IN_STEP.format(1)]),
     "onednn": ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, CONVNET, [
         "variables.ONEDNN_MAX_CPU_ISA is not there and SSE41",
@@ -71,8 +71,8 @@ PLANTED = {
 SAMPLE = ("unseeded", "label", "gradient", "onednn")
 
 
-class WaywardTest(CommandTest):
-    """A small experiment on arrays that tests change, with the network of end_to_end/plugins/wayward_model.cpp: four steps an epoch, a
+class UnsteadyTest(CommandTest):
+    """A small experiment on arrays that tests change, with the network of end_to_end/plugins/unsteady_model.cpp: four steps an epoch, a
     digest and a checkpoint after each epoch."""
 
     def setUp(self):
@@ -96,7 +96,7 @@ class WaywardTest(CommandTest):
         return re.sub(r"\n +", " ", text)
 
 
-class Diff(WaywardTest):
+class Diff(UnsteadyTest):
     def diff(self, first="run_a", second="run_b", code=1):
         return self.said("diff", first, second, code=code)
 
@@ -110,7 +110,7 @@ class Diff(WaywardTest):
             return self.changed_data(change), {}
         fault = self.folder / "fault"
         fault.write_text("")
-        return [], {"WAYWARD_FAULT": str(fault)}
+        return [], {"UNSTEADY_FAULT": str(fault)}
 
     def changed_data(self, what):
         if what == "pixel":
@@ -141,12 +141,12 @@ class Diff(WaywardTest):
 
     def test_planted_another_build_of_a_plugin_with_the_same_results(self):
         (self.folder / "plugins").mkdir()
-        (self.folder / "plugins/wayward_model.so").write_bytes((PLUGINS / "wayward_model.so").read_bytes() + b"\0")
+        (self.folder / "plugins/unsteady_model.so").write_bytes((PLUGINS / "unsteady_model.so").read_bytes() + b"\0")
         self.ddprun("e.yaml", "run.dir=run_a")
         self.ddprun("e.yaml", "run.dir=run_b", "plugin_path=plugins")
         text = self.diff(code=0)
         self.assertIn("the same bits in all 3 digests that both have, up to step 12", text)
-        self.assertRegex(text, r"environment: the build of wayward_model.so is \w{12} and \w{12}")
+        self.assertRegex(text, r"environment: the build of unsteady_model.so is \w{12} and \w{12}")
 
     def test_planted_in_a_resumed_run(self):
         self.ddprun("e.yaml", "run.dir=run_a")

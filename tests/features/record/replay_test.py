@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "end_to_end
 
 from browser import CHROMIUM, PageTest, data_of  # noqa: E402
 from command import NIGHTLY, SMALL, CommandTest  # noqa: E402
-from diff_test import INPUTS, SAMPLES, WaywardTest  # noqa: E402
+from diff_test import INPUTS, SAMPLES, UnsteadyTest  # noqa: E402
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.max_epochs=3", "checkpoint.every=8st", "checkpoint.keep=9", "run.dir=run",
          "optimizer=adamw", "trainer.ema_decay=0.9", "schedule={name: cosine}"]
@@ -101,7 +101,7 @@ class Replay(CommandTest):
 OWN_VAL = ("~dataset.val_fraction", "+dataset.val=[input.npy, target.npy]")  # so that a sample has the number of its row in the file
 
 
-class Inside(WaywardTest, PageTest):
+class Inside(UnsteadyTest, PageTest):
     """What a step is like from inside, of a network without dropout, so that a batch loses what its samples lose alone."""
 
     def page(self, step):

@@ -34,26 +34,21 @@ class InBackground : public CheckpointTest {
   BackgroundSaver saver(const BackgroundSaver::Observer& observer = {}) {
     return BackgroundSaver(std::make_shared<CheckpointWriter>(lone_writer(folder())), observer);
   }
-
-  std::optional<int64_t> newest_step() const {
-    std::vector<CheckpointFlaw> flaws;
-    const auto newest = newest_checkpoint(folder(), flaws);
-    return newest ? std::optional(newest->step) : std::nullopt;
-  }
 };
 
-TEST_F(InBackground, TheCallerGoesOnWhileTheCheckpointIsWritten) {
+TEST_F(InBackground, TheCallerHasItsWayWhileTheCheckpointIsWritten) {
   Gate gate;
-  auto saving = saver([&](std::string_view point, int64_t) {
+  auto saving = saver([&](std::string_view point, int64_t step) {
+    EXPECT_EQ(step, 1);
     if (point == "before_rename") gate.pass();
   });
   saving.start(sample_checkpoint(1), false);
   gate.await();
-  EXPECT_EQ(newest_step(), std::nullopt);
+  EXPECT_FALSE(newest());
   EXPECT_FALSE(saving.failed());
   gate.open();
   saving.wait({});
-  EXPECT_EQ(newest_step(), 1);
+  EXPECT_EQ(newest()->step, 1);
 }
 
 TEST_F(InBackground, AWaitingCallerHearsThatTheSaveMoves) {
@@ -72,25 +67,13 @@ TEST_F(InBackground, AWaitingCallerHearsThatTheSaveMoves) {
   EXPECT_GE(heard, 2);
 }
 
-TEST_F(InBackground, ItsObserverIsToldTheStep) {
-  std::vector<int64_t> steps;
-  auto saving = saver([&](std::string_view point, int64_t step) {
-    if (point == "done") steps.push_back(step);
-  });
-  for (const int64_t step : {3, 5}) {
-    saving.start(sample_checkpoint(step), false);
-    saving.wait({});
-  }
-  EXPECT_THAT(steps, ElementsAre(3, 5));
-}
-
 TEST_F(InBackground, AFailureIsThrownOnceWhereItIsAwaited) {
   auto saving = saver([](std::string_view point, int64_t) {
     if (point == "model_file") throw std::runtime_error("no space");
   });
   saving.start(sample_checkpoint(1), false);
   while (!saving.failed()) std::this_thread::yield();
-  EXPECT_THAT(user_error_of([&] { saving.wait({}); }), HasSubstr("no space"));
+  EXPECT_TRUE(says(error_of([&] { saving.wait({}); }), "no space"));
   EXPECT_FALSE(saving.failed());
   EXPECT_NO_THROW(saving.wait({}));
 }
@@ -127,18 +110,13 @@ TEST_F(InBackground, IsWhatWasThereWhenItBegan) {
   EXPECT_TRUE(same(read_checkpoint(verify_checkpoint(checkpoints_folder(folder()) / "last")), sample_checkpoint(1)));
 }
 
-TEST(Snapshot, TakesItsMemoryOnce) {
+TEST(Snapshot, TakesItsMemoryOnceAndFollowsTensorsThatComeGoAndChangeTheirShape) {
   Snapshot snapshot;
-  const auto first = snapshot.take(sample_checkpoint(1));
-  const auto second = snapshot.take(sample_checkpoint(2));
+  const auto first = snapshot.take(sample_checkpoint(1)), second = snapshot.take(sample_checkpoint(2));
   ASSERT_FALSE(first.model.empty());
   for (const auto& [name, tensor] : second.model)
     EXPECT_EQ(tensor.const_data_ptr(), first.model.at(name).const_data_ptr());
   EXPECT_TRUE(same(second, sample_checkpoint(2)));
-}
-
-TEST(Snapshot, FollowsTensorsThatComeGoAndChangeTheirShape) {
-  Snapshot snapshot;
   snapshot.take({.optimizer = {{"a", at::ones({2})}, {"b", at::ones({3})}}});
   const auto now = snapshot.take({.optimizer = {{"b", at::zeros({4})}, {"c", at::ones({1}, at::kLong)}}});
   EXPECT_TRUE(same(now.optimizer, {{"b", at::zeros({4})}, {"c", at::ones({1}, at::kLong)}}));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_fixture.h"
 
-#include <ddprun/error.h>
-
 #include <ATen/Functions.h>
 
 #include <sys/wait.h>
@@ -10,60 +8,38 @@
 
 #include <algorithm>
 #include <barrier>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
 namespace ddprun {
 namespace {
 
-// agree() for ranks that are threads: the first error text of each round goes to all. Texts stay until they are taken.
+// agree() for ranks that are threads: the first rank's error goes to all. Texts stay until they are taken.
 class Agreement {
  public:
-  explicit Agreement(int64_t world_size) : barrier_(world_size), texts_(static_cast<size_t>(world_size)) {}
+  explicit Agreement(int64_t world_size)
+      : barrier_(world_size), errors_(static_cast<size_t>(world_size)), texts_(errors_) {}
 
   void leave(int64_t rank, const std::string& text) { texts_[static_cast<size_t>(rank)] = text; }
   std::string take(int64_t rank) { return std::exchange(texts_[static_cast<size_t>(rank)], ""); }
 
-  std::string agree(const std::string& my_error) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (first_.empty()) first_ = my_error;
-    }
+  std::string agree(int64_t rank, const std::string& error) {
+    errors_[static_cast<size_t>(rank)] = error;
     barrier_.arrive_and_wait();
-    const auto result = first_;  // nobody writes between the two barriers
-    barrier_.arrive_and_wait();
-    {
-      const std::lock_guard lock(mutex_);
-      if (!result.empty() && first_ == result) first_.clear();
-    }
-    barrier_.arrive_and_wait();
+    const auto first = std::ranges::find_if(errors_, [](const auto& one) { return !one.empty(); });
+    const auto result = first == errors_.end() ? "" : *first;
+    barrier_.arrive_and_wait();  // nobody writes until all have read
     return result;
   }
 
  private:
   std::barrier<> barrier_;
-  std::mutex mutex_;
-  std::string first_;
-  std::vector<std::string> texts_;
+  std::vector<std::string> errors_, texts_;
 };
 
 }  // namespace
-
-CheckpointTest::CheckpointTest() {
-  auto pattern = (std::filesystem::temp_directory_path() / "ddprun_checkpoint_XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp " + pattern);
-  folder_ = pattern;
-}
-
-CheckpointTest::~CheckpointTest() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
 
 Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
   const auto base = static_cast<double>(step);
@@ -127,15 +103,13 @@ Checkpoint part_of(const Checkpoint& whole, int64_t rank, int64_t world_size) {
   return part;
 }
 
-std::string alone(const std::string& error) { return error; }
-
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep) {
   const auto text = std::make_shared<std::string>();
   return {run_dir,
           keep,
           {.rank = 0,
            .world_size = 1,
-           .agree = alone,
+           .agree = [](const std::string& error) { return error; },
            .leave = [text](const std::string& left) { *text = left; },
            .take = [text](int64_t) { return *text; }}};
 }
@@ -147,7 +121,7 @@ void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ran
     threads.emplace_back([&body, rank, world_size, agreement] {
       body({.rank = rank,
             .world_size = world_size,
-            .agree = [=](const std::string& error) { return agreement->agree(error); },
+            .agree = [=](const std::string& error) { return agreement->agree(rank, error); },
             .leave = [=](const std::string& text) { agreement->leave(rank, text); },
             .take = [=](int64_t from) { return agreement->take(from); }});
     });
@@ -171,36 +145,12 @@ int status_of_child(const std::function<void()>& body) {
   return status;
 }
 
-std::string user_error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const UserError& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "no UserError: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
-std::string read_bytes(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-std::vector<std::string> names_in_checkpoints(const std::filesystem::path& run_dir) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(checkpoints_folder(run_dir))) {
-    names.push_back(entry.path().filename());
-  }
-  std::ranges::sort(names);
-  return names;
+std::string names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : " ") + name;
+  return text;
 }
 
 }  // namespace ddprun

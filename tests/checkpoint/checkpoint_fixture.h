@@ -4,29 +4,34 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_writer.h"
+#include "support/error_of.h"
 #include "support/same_tensors.h"
+#include "support/temporary_folder.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun {
 
-// A fresh folder for one test, removed after it.
-class CheckpointTest : public ::testing::Test {
- protected:
-  CheckpointTest();
-  ~CheckpointTest() override;
+// The names of what lies in a folder, sorted, with blanks between them.
+std::string names_in(const std::filesystem::path& folder);
 
+// A fresh run's folder for one test.
+class CheckpointTest : public FolderTest {
+ protected:
   std::filesystem::path folder() const { return folder_; }
   std::filesystem::path file(const std::string& name) const { return folder_ / name; }
   std::filesystem::path path_of(int64_t step) const { return checkpoints_folder(folder_) / checkpoint_name(step); }
 
- private:
-  std::filesystem::path folder_;
+  // The names of what lies in the run's folder of checkpoints, sorted, with blanks between them.
+  std::string names() const { return names_in(checkpoints_folder(folder_)); }
+
+  std::optional<CheckpointInfo> newest() const {
+    std::vector<CheckpointFlaw> flaws;
+    return newest_checkpoint(folder_, flaws);
+  }
 };
 
 // An intact checkpoint of `step` in a world of that size; its values depend on the step and, in the last part, on the
@@ -41,8 +46,7 @@ Checkpoint part_of(const Checkpoint& whole, int64_t rank, int64_t world_size);
 
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);
 
-// agree() of a run of one rank, and a writer for it.
-std::string alone(const std::string& error);
+// Of a run of one rank.
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep = 3);
 
 // Runs `body(ranks)` on as many threads, with an agree() as collectives make it, leave() and take().
@@ -51,14 +55,5 @@ void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ran
 // Runs `body` in a forked child and returns how it ended, as waitpid() tells it. A return is exit code 0, an
 // exception 3.
 int status_of_child(const std::function<void()>& body);
-
-// The text of the UserError that `body` throws; a failure of the test where it throws none, or another exception.
-std::string user_error_of(const std::function<void()>& body);
-
-std::string read_bytes(const std::filesystem::path& file);
-void write_bytes(const std::filesystem::path& file, const std::string& bytes);
-
-// The names of what lies in <run>/checkpoints, sorted.
-std::vector<std::string> names_in_checkpoints(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

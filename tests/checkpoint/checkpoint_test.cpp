@@ -4,204 +4,142 @@
 
 #include "checkpoint/checkpoint_fixture.h"
 
-#include <ddprun/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 namespace ddprun {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 class CheckpointOnDisk : public CheckpointTest {
  protected:
-  CheckpointOnDisk() : path_(lone_writer(folder()).save(sample_checkpoint(100), false)) {}
-
   std::string problem() const {
-    return user_error_of([&] { verify_checkpoint(path_); });
-  }
-  std::vector<std::string> files() const {
-    return {kModelFile, kOptimizerFile, kStateFile, rank_file(0), kManifestFile};
+    return error_of([&] { verify_checkpoint(path_); });
   }
 
-  // Changes the manifest's text; its own digest is not corrected.
-  void edit_manifest(const std::string& from, const std::string& to) const {
-    auto text = read_bytes(path_ / kManifestFile);
-    const auto at = text.find(from);
-    ASSERT_NE(at, std::string::npos) << from << " in " << text;
-    write_bytes(path_ / kManifestFile, text.replace(at, from.size(), to));
+  // What is said where a file has other bytes.
+  std::string problem_with(const std::string& name, const std::string& bytes) const {
+    const auto good = read(path_ / name);
+    write(path_ / name, bytes);
+    const auto text = problem();
+    write(path_ / name, good);
+    return text;
   }
 
-  std::filesystem::path path_;
+  const std::filesystem::path path_ = lone_writer(folder()).save(sample_checkpoint(100), false);
+  const std::vector<std::string> files_{kModelFile, kOptimizerFile, kStateFile, rank_file(0), kManifestFile};
 };
 
-TEST_F(CheckpointOnDisk, ComesBackAsItWas) {
+TEST_F(CheckpointOnDisk, ComesBackAsItWasByItsLinkAndUnderAnotherNameButNotAnotherSteps) {
   const auto info = verify_checkpoint(path_);
   EXPECT_EQ(info.step, 100);
   EXPECT_EQ(info.world_size, 1);
   EXPECT_TRUE(same(read_checkpoint(info), sample_checkpoint(100)));
-}
-
-TEST_F(CheckpointOnDisk, IsFoundThroughItsLinks) {
   EXPECT_EQ(verify_checkpoint(folder() / "checkpoints" / "last").path, std::filesystem::canonical(path_));
-}
-
-TEST_F(CheckpointOnDisk, MayBeCopiedUnderAnotherName) {
   std::filesystem::copy(path_, file("my_best"));
   EXPECT_EQ(verify_checkpoint(file("my_best")).step, 100);
+  std::filesystem::rename(path_, path_of(200));
+  EXPECT_TRUE(says(error_of([&] { verify_checkpoint(path_of(200)); }), "step 100"));
 }
 
-TEST_F(CheckpointOnDisk, MayNotTakeAnotherStepsName) {
-  const auto other = path_.parent_path() / "step_00000200";
-  std::filesystem::rename(path_, other);
-  EXPECT_THAT(user_error_of([&] { verify_checkpoint(other); }), HasSubstr("step 100"));
-}
-
-TEST_F(CheckpointOnDisk, IsNoneWhereAFileIsCutShort) {
-  for (const auto& name : files()) {
-    const auto bytes = read_bytes(path_ / name);
-    for (size_t size = 0; size < bytes.size(); size += 64) {
-      write_bytes(path_ / name, bytes.substr(0, size));
-      ASSERT_THAT(problem(), HasSubstr(name)) << size;
-    }
-    write_bytes(path_ / name, bytes + "x");
-    EXPECT_THAT(problem(), HasSubstr(name));
-    write_bytes(path_ / name, bytes);
-  }
-  EXPECT_NO_THROW(verify_checkpoint(path_));
-}
-
-TEST_F(CheckpointOnDisk, IsNoneWhereABitIsFlipped) {
-  for (const auto& name : files()) {
-    const auto bytes = read_bytes(path_ / name);
+TEST_F(CheckpointOnDisk, IsNoneWhereAFileIsCutShortLongerFlippedOrMissing) {
+  for (const auto& name : files_) {
+    const auto bytes = read(path_ / name);
+    for (size_t size = 0; size < bytes.size(); size += 64)
+      ASSERT_TRUE(says(problem_with(name, bytes.substr(0, size)), name)) << size;
+    EXPECT_TRUE(says(problem_with(name, bytes + "x"), name));
     for (size_t bit = 0; bit < bytes.size() * 8; bit += 131) {
       auto flipped = bytes;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-      write_bytes(path_ / name, flipped);
-      ASSERT_THAT(problem(), HasSubstr(name)) << "bit " << bit;
+      ASSERT_TRUE(says(problem_with(name, flipped), name)) << "bit " << bit;
     }
-    write_bytes(path_ / name, bytes);
-  }
-  EXPECT_NO_THROW(verify_checkpoint(path_));
-}
-
-TEST_F(CheckpointOnDisk, IsNoneWhereAFileIsMissing) {
-  for (const auto& name : files()) {
-    const auto bytes = read_bytes(path_ / name);
     std::filesystem::remove(path_ / name);
-    EXPECT_THAT(problem(), AllOf(HasSubstr(name), HasSubstr("No such file")));
-    write_bytes(path_ / name, bytes);
+    EXPECT_TRUE(says(problem(), name + " ... No such file"));
+    write(path_ / name, bytes);
   }
+  EXPECT_EQ(problem(), "");
 }
 
-TEST_F(CheckpointOnDisk, TellsBothDigestsOfADamagedFile) {
-  auto bytes = read_bytes(path_ / kModelFile);
+TEST_F(CheckpointOnDisk, SaysBothDigestsOfADamagedFile) {
+  auto bytes = read(path_ / kModelFile);
   bytes.back() ^= 1;
-  write_bytes(path_ / kModelFile, bytes);
-  EXPECT_THAT(problem(), AllOf(HasSubstr(digest_of(path_ / kModelFile).sha256.substr(0, 12)),
-                               HasSubstr(read_manifest(path_).files.at(kModelFile).sha256.substr(0, 12))));
-}
-
-TEST_F(CheckpointOnDisk, SaysThatItsFormatIsNewer) {
-  edit_manifest("\"format\": 2", "\"format\": 3");
-  EXPECT_THAT(problem(), HasSubstr("use a newer ddprun"));
+  const auto text = problem_with(kModelFile, bytes);
+  write(file("damaged"), bytes);
+  for (const auto& digest : {digest_of(file("damaged")), read_manifest(path_).files.at(kModelFile)})
+    EXPECT_TRUE(says(text, digest.sha256.substr(0, 12)));
 }
 
 TEST_F(CheckpointOnDisk, HasTheFirstFormatIfItLeavesNothingOut) {
   const auto whole = lone_writer(folder()).save(sample_checkpoint(101), false);
-  EXPECT_THAT(read_bytes(whole / kManifestFile), HasSubstr("\"format\": 1"));
+  EXPECT_TRUE(says(read(whole / kManifestFile), "\"format\": 1"));
   EXPECT_FALSE(verify_checkpoint(whole).left_out);
   EXPECT_EQ(verify_checkpoint(path_).left_out, sample_checkpoint(100).left_out);
-}
-
-TEST_F(CheckpointOnDisk, KeepsWhatItLeavesOutWhenItBecomesTheBest) {
   auto writer = lone_writer(folder());
   for (const bool best : {false, true}) writer.save(sample_checkpoint(102), best);
-  const auto manifest = read_manifest(path_.parent_path() / "step_00000102");
-  EXPECT_TRUE(manifest.best);
-  EXPECT_EQ(manifest.left_out, sample_checkpoint(102).left_out);
+  EXPECT_TRUE(read_manifest(path_of(102)).best);
+  EXPECT_EQ(read_manifest(path_of(102)).left_out, sample_checkpoint(102).left_out);
 }
 
-TEST_F(CheckpointOnDisk, RefusesAManifestThatLeavesOutNothingOrCannotSayWhat) {
-  auto manifest = read_manifest(path_);
-  manifest.left_out->tensors = 0;
-  write_manifest(path_, manifest);
-  EXPECT_THAT(problem(), HasSubstr("what it says of the weights that it leaves out is out of range"));
-}
-
-TEST_F(CheckpointOnDisk, MistrustsAManifestThatWasEdited) {
-  edit_manifest("\"step\": 100", "\"step\": 101");
-  EXPECT_THAT(problem(), HasSubstr("its own SHA-256"));
-}
-
-TEST_F(CheckpointOnDisk, RefusesAManifestThatNamesOtherFiles) {
-  const auto refuses = [&](Manifest manifest, const std::string& said) {
-    write_manifest(path_, manifest);
-    EXPECT_THAT(problem(), HasSubstr(said));
+TEST_F(CheckpointOnDisk, RefusesAManifestThatIsOfAnotherFormatEditedOrOutOfRange) {
+  const auto edited = [&](const std::pair<std::string, std::string>& edit) {
+    auto text = read(path_ / kManifestFile);
+    EXPECT_NE(text.find(edit.first), std::string::npos);
+    return problem_with(kManifestFile, text.replace(text.find(edit.first), edit.first.size(), edit.second));
   };
+  expect_refused<std::pair<std::string, std::string>>(edited,
+                                                      {{{"\"format\": 2", "\"format\": 3"}, "use a newer ddprun"},
+                                                       {{"\"step\": 100", "\"step\": 101"}, "its own SHA-256"}});
   const auto good = read_manifest(path_);
-  auto changed = good;
-  changed.files["../../secret"] = changed.files.at(kModelFile);
-  refuses(changed, "lists 5 files");
-  changed.files.erase(kOptimizerFile);
-  refuses(changed, "does not list optimizer.safetensors");
-  changed = good;
-  changed.world_size = 1'000'000'000'000;
-  refuses(changed, "world size");
-  changed.world_size = 0;
-  refuses(changed, "out of range");
+  expect_refused<std::function<void(Manifest&)>>(
+      [&](const auto& change) {
+        auto manifest = good;
+        change(manifest);
+        write_manifest(path_, manifest);
+        return problem();
+      },
+      {{[](Manifest& one) { one.files["../../secret"] = one.files.at(kModelFile); }, "lists 5 files"},
+       {[](Manifest& one) {
+          one.files["../../secret"] = one.files.at(kModelFile);
+          one.files.erase(kOptimizerFile);
+        },
+        "does not list optimizer.safetensors"},
+       {[](Manifest& one) { one.world_size = 1'000'000'000'000; }, "world size"},
+       {[](Manifest& one) { one.world_size = 0; }, "out of range"},
+       {[](Manifest& one) { one.left_out->tensors = 0; },
+        "what it says of the weights that it leaves out is out of range"}});
 }
 
 using NewestCheckpoint = CheckpointTest;
 
 TEST_F(NewestCheckpoint, IsNoneInAnEmptyRun) {
   std::vector<CheckpointFlaw> flaws;
-  EXPECT_FALSE(newest_checkpoint(folder(), flaws));
+  EXPECT_FALSE(newest());
   std::filesystem::create_directory(file("checkpoints"));
   EXPECT_FALSE(newest_checkpoint(folder(), flaws));
   EXPECT_FALSE(newest_checkpoint(file("no/such/run"), flaws));
   EXPECT_TRUE(flaws.empty());
+  std::filesystem::remove(file("checkpoints"));
+  write(file("checkpoints"), "a file");
+  EXPECT_TRUE(says(error_of([&] { newest(); }), "Not a directory"));
 }
 
-TEST_F(NewestCheckpoint, SaysWhereItCannotLook) {
-  write_bytes(file("checkpoints"), "a file");
-  std::vector<CheckpointFlaw> flaws;
-  EXPECT_THAT(user_error_of([&] { newest_checkpoint(folder(), flaws); }), HasSubstr("Not a directory"));
-}
-
-TEST_F(NewestCheckpoint, IsTheGreatestStepNotTheLastInTheAlphabet) {
+TEST_F(NewestCheckpoint, IsTheGreatestStepThatIsWholeAndBrokenOnesAreNamed) {
   auto writer = lone_writer(folder(), 9);
-  for (const int64_t step : {99'999'999, 100'000'000, 2}) writer.save(sample_checkpoint(step), false);
+  for (const int64_t step : {99'999'999, 100'000'000, 2, 100'000'001, 100'000'002})
+    writer.save(sample_checkpoint(step), false);
+  std::filesystem::remove(path_of(100'000'002) / kManifestFile);
+  write(path_of(100'000'001) / kModelFile, "nonsense");
   std::vector<CheckpointFlaw> flaws;
-  EXPECT_EQ(newest_checkpoint(folder(), flaws)->step, 100'000'000);
-  EXPECT_EQ(checkpoint_steps(folder()), (std::vector<int64_t>{2, 99'999'999, 100'000'000}));
-}
-
-TEST_F(NewestCheckpoint, PassesOverBrokenOnesAndTellsThem) {
-  auto writer = lone_writer(folder(), 9);
-  for (const int64_t step : {1, 2, 3, 4}) writer.save(sample_checkpoint(step), false);
-  const auto folder_of = [&](int64_t step) { return checkpoints_folder(folder()) / checkpoint_name(step); };
-  std::filesystem::remove(folder_of(4) / kManifestFile);
-  write_bytes(folder_of(3) / kModelFile, "nonsense");
-
-  std::vector<CheckpointFlaw> flaws;
-  EXPECT_EQ(newest_checkpoint(folder(), flaws)->step, 2);
+  EXPECT_EQ(newest_checkpoint(folder(), flaws)->step, 100'000'000) << "not the last in the alphabet";
+  EXPECT_EQ(checkpoint_steps(folder()), (std::vector<int64_t>{2, 99'999'999, 100'000'000, 100'000'001, 100'000'002}));
   ASSERT_EQ(flaws.size(), 2U);
-  EXPECT_EQ(flaws[0].path, folder_of(4));
-  EXPECT_THAT(flaws[0].problem, HasSubstr(kManifestFile));
-  EXPECT_THAT(flaws[1].problem, HasSubstr(kModelFile));
+  EXPECT_EQ(flaws[0].path, path_of(100'000'002));
+  EXPECT_TRUE(says(flaws[0].problem, kManifestFile));
+  EXPECT_TRUE(says(flaws[1].problem, kModelFile));
 }
 
 TEST_F(NewestCheckpoint, IgnoresOtherNames) {
   lone_writer(folder()).save(sample_checkpoint(1), false);
-  const auto checkpoints = checkpoints_folder(folder());
   for (const char* name : {"step_00000009.tmp", "step_9", "step_-0000009", "step_00000009.broken", "step_", "notes",
-                           "step_99999999999999999999999", "step_0000000x"}) {
-    std::filesystem::copy(checkpoints / "step_00000001", checkpoints / name);
-  }
-  write_bytes(checkpoints / "step_00000008", "a file");
+                           "step_99999999999999999999999", "step_0000000x"})
+    std::filesystem::copy(path_of(1), checkpoints_folder(folder()) / name);
+  write(path_of(8), "a file");
   std::vector<CheckpointFlaw> flaws;
   EXPECT_EQ(newest_checkpoint(folder(), flaws)->step, 1);
   EXPECT_TRUE(flaws.empty());

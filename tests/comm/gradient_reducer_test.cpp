@@ -2,13 +2,11 @@
 #include "comm/gradient_reducer.h"
 
 #include "comm/replicate.h"
+#include "support/error_of.h"
 #include "support/ranks.h"
 #include "support/toy.h"
 
-#include <ddprun/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include <set>
 
 namespace ddprun {
 namespace {
@@ -140,21 +138,15 @@ TEST(GradientReducer, ARankThatLeavesBetweenTwoStepsIsACommunicationError) {
 }
 
 TEST(GradientReducer, AParameterWithoutGradientIsNamed) {
-  std::string message;
+  std::vector<std::string> messages(2);
   on_ranks(2, [&](Communicator& ranks) {
-    const auto used = torch::ones({2}, torch::requires_grad());
-    const auto unused = torch::ones({2}, torch::requires_grad());
+    const auto used = torch::ones({2}, torch::requires_grad()), unused = torch::ones({2}, torch::requires_grad());
     GradientReducer reducer({{"used.weight", used}, {"unused.weight", unused}}, ranks);
     reducer.before_forward();
-    const auto loss = used.sum();
-    try {
-      reducer.backward(loss);
-    } catch (const UserError& error) {
-      if (ranks.world().rank == 0) message = error.what();
-    }
+    messages[ranks.world().rank] = error_of([&] { reducer.backward(used.sum()); });
   });
-  EXPECT_THAT(message, ::testing::HasSubstr("unused.weight"));
-  EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr(" used.weight")));
+  EXPECT_TRUE(says(messages[0], "unused.weight"));
+  EXPECT_EQ(messages[0].find(" used.weight"), std::string::npos);
 }
 
 // Three weights; each step uses the first and one of the others, or on one rank the second and on the other the third.
@@ -167,16 +159,20 @@ std::vector<NamedParameter> three_weights() {
   return {{"always", weight(1)}, {"first", weight(2)}, {"second", weight(3)}};
 }
 
+void begin(GradientReducer& reducer, const std::vector<NamedParameter>& weights) {
+  for (const auto& weight : weights) {
+    if (weight.value.grad().defined()) weight.value.grad().zero_();
+  }
+  reducer.before_forward();
+}
+
 TEST(GradientReducer, ParametersThatAStepLeavesOutAreFoundOnEveryRank) {
   on_ranks(2, [&](Communicator& ranks) {
     const auto weights = three_weights();
     GradientReducer reducer(weights, ranks, {.find_unused_parameters = true});
     const auto rank = static_cast<size_t>(ranks.world().rank);
     const auto step = [&](size_t used) {
-      for (const auto& weight : weights) {
-        if (weight.value.grad().defined()) weight.value.grad().zero_();
-      }
-      reducer.before_forward();
+      begin(reducer, weights);
       reducer.backward(loss_of(weights, used));
     };
     for (const size_t used : {1, 2}) {
@@ -194,10 +190,7 @@ TEST(GradientReducer, AStaticGraphMayNeverUseAParameter) {
     const auto weights = three_weights();
     GradientReducer reducer(weights, ranks, {.static_graph = true});
     for (int step = 0; step < 4; ++step) {
-      for (const auto& weight : weights) {
-        if (weight.value.grad().defined()) weight.value.grad().zero_();
-      }
-      reducer.before_forward();
+      begin(reducer, weights);
       reducer.backward(loss_of(weights, 1) * static_cast<double>(1 + ranks.world().rank));
       EXPECT_TRUE(torch::allclose(weights[1].value.grad(), torch::full({2}, 2.0))) << "step " << step;
     }
@@ -210,16 +203,59 @@ TEST(GradientReducer, PassesBeforeTheLastAddUpOnEachRank) {
     const std::vector<NamedParameter> used{weights[0], weights[1]};
     GradientReducer reducer(used, ranks);
     for (int step = 0; step < 3; ++step) {
-      for (const auto& weight : used) {
-        if (weight.value.grad().defined()) weight.value.grad().zero_();
-      }
-      reducer.before_forward();
+      begin(reducer, used);
       loss_of(used, 1).backward();
       (loss_of(used, 1) * static_cast<double>(ranks.world().rank)).backward();
       reducer.backward(loss_of(used, 1));
       EXPECT_TRUE(torch::allclose(used[1].value.grad(), torch::full({2}, 2.5))) << "step " << step;
     }
   });
+}
+
+class TiedModel : public Model {
+ public:
+  TiedModel() {
+    first_ = register_module("first", torch::nn::Linear(4, 4));
+    second_ = register_module("second", first_.ptr());
+    frozen_ = register_parameter("frozen", torch::ones({2}), /*requires_grad=*/false);
+  }
+  at::Tensor forward(const at::Tensor& input) override { return second_->forward(first_->forward(input)); }
+
+ private:
+  torch::nn::Linear first_{nullptr}, second_{nullptr};
+  at::Tensor frozen_;
+};
+
+TEST(Replicate, TiedWeightsAreTrainedOnceAndFrozenOnesNotAtAll) {
+  const auto model = std::make_shared<TiedModel>();
+  std::set<std::string> names;
+  for (const auto& parameter : trainable_parameters(*model)) EXPECT_TRUE(names.insert(parameter.name).second);
+  EXPECT_EQ(names, (std::set<std::string>{"first.bias", "first.weight"}));
+  EXPECT_EQ(state_tensors(*model).size(), 5U);  // two names for each tied tensor, and the frozen one
+}
+
+TEST(Replicate, BroadcastMakesAllRanksEqualToRankZero) {
+  on_ranks(2, [](Communicator& ranks) {
+    const auto model = std::make_shared<ToyModel>();
+    model->prepare({.sample_shape = {8}, .classes = 3});
+    {
+      const torch::NoGradGuard no_gradients;
+      for (auto& parameter : model->parameters()) parameter.fill_(1.0 + static_cast<double>(ranks.world().rank));
+    }
+    broadcast_state(*model, ranks);
+    for (const auto& parameter : model->parameters()) EXPECT_TRUE(parameter.eq(1).all().item<bool>());
+  });
+}
+
+TEST(Replicate, ARankWithAnotherNetworkIsNamedOnEveryRank) {
+  std::vector<std::string> messages(2);
+  on_ranks(2, [&](Communicator& ranks) {
+    const auto model = std::make_shared<ToyModel>();
+    model->prepare({.sample_shape = {8}, .classes = 3 + ranks.world().rank});
+    messages[ranks.world().rank] = error_of([&] { verify_same_model(*model, ranks); });
+  });
+  EXPECT_TRUE(says(messages[0], "rank 1 built a different network ... output.weight [3, 16]"));
+  EXPECT_EQ(messages[0], messages[1]);
 }
 
 }  // namespace

@@ -99,9 +99,6 @@ TEST(DataAccount, SaysWhereAllIsUsedAndNothingWhereNoneIsKept) {
   EXPECT_EQ(account_text({.unit = "shard", .used = 7}), "all 7 shards used");
   EXPECT_EQ(account_text({.unit = "token", .used = 7, .notes = {"2 of 7 targets do not count"}}),
             "all 7 tokens used; 2 of 7 targets do not count");
-}
-
-TEST(DataAccount, ShowsNoControlCharacterOfAName) {
   EXPECT_THAT(account_text({.left_alone = {{"hidden", 1, {"a\033[2Jb"}}}}), HasSubstr("(a?[2Jb)"));
 }
 

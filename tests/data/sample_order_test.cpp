@@ -112,23 +112,25 @@ TEST(StepPlan, RanksShareOutWholeShards) {
   EXPECT_EQ(few.rank_slice(few.global_slice(1), 1, 2).size(), 0);
 }
 
-TEST(StepPlan, ALastBatchSmallerThanTheWorldLeavesRanksEmpty) {
-  const StepPlan plan(10, 9);
-  EXPECT_EQ(plan.global_slice(1).size(), 1);
-  EXPECT_EQ(plan.rank_slice(plan.global_slice(1), 0, 3).size(), 1);
-  EXPECT_EQ(plan.rank_slice(plan.global_slice(1), 1, 3).size(), 0);
-}
-
 TEST(StepPlan, TheSmallestPartIsThatOfARankOrOfAllTogether) {
-  const StepPlan plan(49, 24);  // the last batch has one sample
-  EXPECT_EQ(plan.smallest_part(0, 3, 0, false), 8);
-  EXPECT_EQ(plan.smallest_part(0, 3, 0, true), 24);
-  EXPECT_EQ(plan.smallest_part(0, 3, 3, false), 2);  // 3, 3 and 2 on each rank
-  EXPECT_EQ(plan.smallest_part(0, 3, 3, true), 6);
-  EXPECT_EQ(plan.smallest_part(2, 3, 0, false), 1);
-  EXPECT_EQ(plan.smallest_part(2, 3, 0, true), 1);
-  EXPECT_EQ(StepPlan(26, 12).smallest_part(2, 2, 0, false), 1);
-  EXPECT_EQ(StepPlan(26, 12).smallest_part(2, 2, 0, true), 2);
+  const StepPlan few(10, 9), plan(49, 24), pairs(26, 12);  // the last batches have one sample, one, and two
+  EXPECT_EQ(few.rank_slice(few.global_slice(1), 0, 3).size(), 1);
+  EXPECT_EQ(few.rank_slice(few.global_slice(1), 1, 3).size(), 0);
+  struct Row {
+    const StepPlan& plan;
+    int64_t step, world, micro_batch;
+    bool together;
+    int64_t smallest;
+  };
+  for (const auto& row : {Row{plan, 0, 3, 0, false, 8},
+                          {plan, 0, 3, 0, true, 24},
+                          {plan, 0, 3, 3, false, 2},  // 3, 3 and 2 on each rank
+                          {plan, 0, 3, 3, true, 6},
+                          {plan, 2, 3, 0, false, 1},
+                          {plan, 2, 3, 0, true, 1},
+                          {pairs, 2, 2, 0, false, 1},
+                          {pairs, 2, 2, 0, true, 2}})
+    EXPECT_EQ(row.plan.smallest_part(row.step, row.world, row.micro_batch, row.together), row.smallest);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -14,25 +13,25 @@
 namespace ddprun {
 namespace {
 
+const ImageFormat kFormat{.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}};
+
 // Four images of 2 channels, 2 x 3: byte i of all is 5 * i.
 ImageStore make_store() {
   const std::shared_ptr<uint8_t[]> pixels(new uint8_t[48]);
   for (int i = 0; i < 48; ++i) pixels[i] = static_cast<uint8_t>(5 * i);
-  return {{.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}}, {pixels, pixels.get()}, {7, 8, 9, 10}};
+  return {kFormat, {pixels, pixels.get()}, {7, 8, 9, 10}};
 }
 
-TEST(ImageStore, GathersInTheOrderAsked) {
-  const auto batch = make_store().gather(std::vector<int64_t>{3, 0, 3});
-  EXPECT_EQ(batch.input.sizes(), (std::vector<int64_t>{3, 2, 2, 3}));
-  EXPECT_TRUE(batch.target.equal(at::tensor({10, 7, 10}, at::kLong)));
-  EXPECT_TRUE(batch.index.equal(at::tensor({3, 0, 3}, at::kLong)));
-  EXPECT_TRUE(batch.input[0].equal(batch.input[2]));
-}
-
-TEST(ImageStore, NormalizesEachChannel) {
-  const auto input = make_store().gather(std::vector<int64_t>{1}).input;
-  EXPECT_FLOAT_EQ(input[0][0][0][0].item<float>(), (60 / 255.0 - 0.5) / 0.5);
-  EXPECT_FLOAT_EQ(input[0][1][1][2].item<float>(), (115 / 255.0 - 0.25) / 2);
+TEST(ImageStore, GathersNormalizedImagesInTheOrderAsked) {
+  const auto batch = make_store().gather(std::vector<int64_t>{3, 0, 1, 3});  // of a store that is gone
+  EXPECT_EQ(batch.input.sizes(), (std::vector<int64_t>{4, 2, 2, 3}));
+  EXPECT_TRUE(batch.target.equal(at::tensor({10, 7, 8, 10}, at::kLong)));
+  EXPECT_TRUE(batch.index.equal(at::tensor({3, 0, 1, 3}, at::kLong)));
+  EXPECT_TRUE(batch.input[0].equal(batch.input[3]));
+  EXPECT_FLOAT_EQ(batch.input[2][0][0][0].item<float>(), (60 / 255.0 - 0.5) / 0.5);
+  EXPECT_FLOAT_EQ(batch.input[2][1][1][2].item<float>(), (115 / 255.0 - 0.25) / 2);
+  EXPECT_FLOAT_EQ(batch.input[1][0][0][0].item<float>(), static_cast<float>(black_of(kFormat)[0])) << "a byte of 0";
+  EXPECT_FLOAT_EQ(static_cast<float>(black_of(kFormat)[1]), -0.25 / 2);
 }
 
 TEST(ImageStore, ToImageGivesTheStoredBytesBack) {
@@ -43,13 +42,6 @@ TEST(ImageStore, ToImageGivesTheStoredBytesBack) {
   for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(images[0].flatten()[i].item<int>(), bytes[static_cast<size_t>(i)]);
 }
 
-TEST(ImageStore, BlackIsWhatTheByteZeroBecomes) {
-  const auto black = black_of({.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}});
-  const auto input = make_store().gather(std::vector<int64_t>{0}).input;
-  EXPECT_FLOAT_EQ(input[0][0][0][0].item<float>(), static_cast<float>(black[0]));
-  EXPECT_FLOAT_EQ(static_cast<float>(black[1]), -0.25 / 2);
-}
-
 TEST(GatherImages, TakesWhatAStoreHoldsInStridesOfAnyOrder) {
   const auto store = make_store();
   const auto make = [&](int64_t index, int64_t& label) {
@@ -58,22 +50,12 @@ TEST(GatherImages, TakesWhatAStoreHoldsInStridesOfAnyOrder) {
     const auto image = at::from_blob(bytes, {2, 2, 3}, at::kByte);
     return index % 2 == 0 ? image : image.permute({1, 2, 0}).contiguous().permute({2, 0, 1});
   };
-  const ImageFormat format{.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}};
   const std::vector<int64_t> indices{3, 0, 1};
-  const auto batch = gather_images(format, indices, make), stored = store.gather(indices);
+  const auto batch = gather_images(kFormat, indices, make), stored = store.gather(indices);
   EXPECT_TRUE(batch.input.equal(stored.input));
   EXPECT_TRUE(batch.target.equal(stored.target));
   EXPECT_TRUE(batch.index.equal(stored.index));
   EXPECT_THROW(gather_images({.shape = {2, 3, 2}, .mean = {0}, .std = {1}}, indices, make), std::invalid_argument);
-}
-
-TEST(ImageStore, SliceKeepsPixelsAndLabelsTogether) {
-  const auto store = make_store();
-  const auto part = store.slice(2, 2);
-  EXPECT_EQ(part.size(), 2);
-  EXPECT_EQ(part.pixels(1).data(), store.pixels(3).data());
-  EXPECT_EQ(part.gather(std::vector<int64_t>{0}).target.item<int64_t>(), 9);
-  EXPECT_EQ(store.slice(4, 0).size(), 0);
 }
 
 // 100 images of one byte, each its number, that count how often they are painted.
@@ -87,7 +69,7 @@ struct PaintedStore {
                    }};
 };
 
-TEST(ImageStore, PaintsEachImageThatIsReadOnceWhoeverReadsIt) {
+TEST(ImageStore, PaintsEachImageThatIsReadOnceWhateverThreadReadsIt) {
   PaintedStore painted;
   const auto part = painted.store.slice(40, 20);
   std::vector<std::jthread> readers;
@@ -113,21 +95,13 @@ TEST(ImageStore, PaintsAnImageAgainAfterAFailure) {
   EXPECT_EQ(store.pixels(0)[0], 9);
 }
 
-TEST(ImageStore, BatchOwnsItsMemory) {
-  Batch batch;
-  { batch = make_store().gather(std::vector<int64_t>{0}); }
-  EXPECT_FLOAT_EQ(batch.input[0][0][0][0].item<float>(), -1);
-}
-
-TEST(ImageStore, RefusesNumbersOutsideTheStore) {
+TEST(ImageStore, RefusesNumbersOutsideTheStoreAndAFormatThatFitsNoImage) {
   const auto store = make_store();
-  EXPECT_THROW(store.gather(std::vector<int64_t>{0, 4}), std::out_of_range);
-  EXPECT_THROW(store.gather(std::vector<int64_t>{-1}), std::out_of_range);
+  EXPECT_EQ(store.slice(2, 2).gather(std::vector<int64_t>{0}).target.item<int64_t>(), 9);
+  EXPECT_EQ(store.slice(4, 0).size(), 0);
+  for (const int64_t number : {4, -1}) EXPECT_THROW(store.gather(std::vector<int64_t>{0, number}), std::out_of_range);
   EXPECT_THROW(store.slice(3, 2), std::out_of_range);
   EXPECT_THROW(ImageStore().gather(std::vector<int64_t>{0}), std::out_of_range);
-}
-
-TEST(ImageStore, RefusesAFormatThatFitsNoImage) {
   EXPECT_THROW(ImageStore({.shape = {2, 2}, .mean = {0}, .std = {1}}, nullptr, {}), std::invalid_argument);
   EXPECT_THROW(ImageStore({.shape = {3, 2, 2}, .mean = {0, 0}, .std = {1}}, nullptr, {}), std::invalid_argument);
 }

@@ -1,75 +1,127 @@
 // SPDX-License-Identifier: MIT
-#include "idx_writer.h"
+#include "idx_file.h"
 #include "plugin_under_test.h"
-
-#include <ddprun/error.h>
+#include "support/written_files.h"
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <numeric>
-#include <thread>
 
 namespace ddprun::test {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+using idx::IdxKind;
 
-std::vector<int64_t> count_up(int64_t size) {
-  std::vector<int64_t> numbers(static_cast<size_t>(size));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
+class IdxFile : public FolderTest {
+ protected:
+  // What is said of these bytes, raw and packed alike.
+  std::string problem(const std::string& bytes, IdxKind kind) const {
+    write(folder_ / "raw", bytes);
+    write_packed(folder_ / "packed", bytes);
+    const auto raw = problem_of(folder_ / "raw", kind), packed = problem_of(folder_ / "packed", kind);
+    EXPECT_EQ(packed, (folder_ / "packed").string() + raw.substr((folder_ / "raw").string().size()));
+    return raw;
+  }
+
+  static std::string problem_of(const std::filesystem::path& path, IdxKind kind) {
+    return error_of([&] { idx::read_idx(path, kind); });
+  }
+};
+
+TEST_F(IdxFile, ReadsRawAndPackedFilesAlike) {
+  write(folder_ / "raw.gz", image_file(5));
+  for (const auto& path : {folder_ / "raw.gz", write_packed(folder_ / "packed", image_file(5))}) {
+    const auto images = idx::read_idx(path, IdxKind::kImages);
+    EXPECT_EQ(images.shape, (std::vector<int64_t>{5, 4, 3}));
+    EXPECT_EQ(images.bytes.get()[0], 0);
+    EXPECT_EQ(images.bytes.get()[59], 4 + 11);
+  }
+  const auto labels = idx::read_idx(write_bytes(folder_ / "labels", label_file(12)), IdxKind::kLabels);
+  EXPECT_EQ(labels.count(), 12);
+  EXPECT_EQ(labels.bytes.get()[11], 1);
 }
 
-class Mnist : public ::testing::Test {
+TEST_F(IdxFile, NamesWhatItIsNot) {
+  const auto images = [&](const std::string& bytes) { return problem(bytes, IdxKind::kImages); };
+  const auto labels = [&](const std::string& bytes) { return problem(bytes, IdxKind::kLabels); };
+  expect_refused(images, {{label_file(5), "magic number 0x00000801, expected 0x00000803 for images: are the files"},
+                          {idx_header({0xDEADBEEF, 5, 4, 3}), "magic number 0xdeadbeef, expected 0x00000803"},
+                          {image_file(5).substr(0, 75),
+                           "claims 5 images of 4 x 3, which is 76 bytes, but the file holds 75: it is truncated"},
+                          {idx_header({kImages, 5}), "holds 8 bytes, expected a header of 16"},
+                          {"", "holds 0 bytes, expected a header of 16: the file is empty"},
+                          {idx_header({kImages, 0, 28, 28}), "says that it holds no images"},
+                          {idx_header({kImages, 0xFFFFFFFF, 28, 28}) + "abc", "its header claims 4294967295 images"},
+                          {idx_header({kImages, 1'000'000, 28, 28}) + "abc", "it is truncated"},
+                          {idx_header({kImages, 1, 0xFFFFFFFF, 0xFFFFFFFF}), "images of 4294967295 x 4294967295"},
+                          {idx_header({kImages, 1, 0, 28}), "images of 0 x 28"}});
+  expect_refused(labels, {{image_file(5), "magic number 0x00000803, expected 0x00000801 for labels: are the files"},
+                          {"<html>Please log in</html>", "looks like a web page"},
+                          {idx_header({kLabels, 0}), "says that it holds no labels"},
+                          {label_file(5) + "x", "there is more than the header says"}});
+}
+
+TEST_F(IdxFile, NamesDamagedPackingAndUnpacksNoMoreThanTheHeaderSays) {
+  auto content = idx_header({kLabels, 50'000});
+  for (uint32_t n = 0; n < 50'000; ++n) content += static_cast<char>((n * n >> 3) % 10);
+  const auto whole = read(write_packed(folder_ / "whole", content));
+  auto damaged = whole;
+  damaged[damaged.size() - 6] ^= 1;  // the check sum
+  const auto with = [&](const std::string& bytes) {
+    return problem_of(write_bytes(folder_ / "packed", bytes), IdxKind::kLabels);
+  };
+  const auto bomb = read(write_packed(folder_ / "bomb", label_file(5) + std::string(64 << 20, '\0')));
+  EXPECT_LT(bomb.size(), 100'000);
+  expect_refused(with, {{whole.substr(0, whole.size() / 2), "it is truncated"},
+                        {whole.substr(0, whole.size() - 8), "the end of the packed file is missing"},
+                        {damaged, "its gzip data are damaged"},
+                        {bomb, "there is more than the header says"}});
+  for (const auto& path : {folder_ / "none", folder_})
+    EXPECT_TRUE(says(problem_of(path, IdxKind::kLabels), "is not a file"));
+}
+
+const std::vector<std::string> kNames{"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                      "t10k-labels-idx1-ubyte"};
+
+class Mnist : public FolderTest {
  protected:
   Mnist() {
-    put("train-images-idx3-ubyte", image_file(50));
-    put("train-labels-idx1-ubyte", label_file(50));
-    put("t10k-images-idx3-ubyte", image_file(20));
-    put("t10k-labels-idx1-ubyte", label_file(20));
+    const std::vector<std::string> contents{image_file(50), label_file(50), image_file(20), label_file(20)};
+    for (size_t i = 0; i < 4; ++i) write(folder_ / kNames[i], contents[i]);
   }
 
-  void put(const std::string& name, const std::string& bytes) { write_file(folder_ / name, bytes); }
-
-  std::shared_ptr<Dataset> load(Settings settings = {}) {
-    settings.insert(settings.begin(), {{"root", folder_.path()}, {"validation", "10"}});
-    return load_dataset(MNIST_PLUGIN, settings);
+  std::shared_ptr<Dataset> load(Settings settings = {}, const std::string& plugin = MNIST_PLUGIN) const {
+    settings.insert(settings.begin(), {{"root", folder_}, {"validation", "10"}});
+    return load_dataset(plugin, settings);
   }
-
-  std::string problem(const Settings& settings = {}) {
-    return message_of<UserError>([&] { load(settings)->start(); });
+  std::shared_ptr<Dataset> start(const Settings& settings = {}, const std::string& plugin = MNIST_PLUGIN) const {
+    auto data = load(settings, plugin);
+    data->start();
+    return data;
   }
-
-  TestFolder folder_;
 };
 
 TEST_F(Mnist, HoldsOutTheLastTrainingImages) {
-  const auto data = load();
-  data->start();
+  const auto data = start();
   EXPECT_EQ(data->size(Split::kTrain), 40);
   EXPECT_EQ(data->size(Split::kVal), 10);
   EXPECT_EQ(data->size(Split::kTest), 20);
-  const auto first = data->get(Split::kVal, std::vector<int64_t>{3});
-  EXPECT_EQ(first.target.item<int64_t>(), 43 % 10);
-  EXPECT_NEAR(first.input[0][0][0][0].item<float>(), (43 / 255.0 - 0.1307) / 0.3081, 1e-6);
+  EXPECT_EQ(data->spec().sample_shape, (std::vector<int64_t>{1, 4, 3}));
+  EXPECT_EQ(data->spec().class_names[3], "3");
+  const auto batch = data->get(Split::kVal, Numbers{3});
+  EXPECT_EQ(batch.target.item<int64_t>(), 43 % 10);
+  EXPECT_NEAR(batch.input[0][0][0][0].item<float>(), (43 / 255.0 - 0.1307) / 0.3081, 1e-6);
+  const auto fashion = start({{"validation", "0"}}, FASHION_MNIST_PLUGIN);
+  EXPECT_EQ(fashion->spec().class_names[9], "ankle boot");
+  EXPECT_NEAR(fashion->get(Split::kTest, Numbers{0}).input[0][0][0][0].item<float>(), -0.2860 / 0.3530, 1e-6);
 }
 
 TEST_F(Mnist, IsFoundWhereTorchvisionKeepsIt) {
-  const std::vector<std::filesystem::path> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-  for (const auto& [plugin, kept] : {std::pair{MNIST_PLUGIN, "MNIST"}, {FASHION_MNIST_PLUGIN, "FashionMNIST"}}) {
-    const auto raw = folder_ / kept / "raw";
-    std::filesystem::create_directories(raw);
-    for (const auto& name : names) std::filesystem::copy_file(folder_ / name, raw / name);
+  for (const auto* kept : {"MNIST", "FashionMNIST"}) {
+    for (const auto& name : kNames) write(folder_ / kept / "raw" / name, read(folder_ / name));
   }
-  for (const auto& name : names) std::filesystem::remove(folder_ / name);
+  for (const auto& name : kNames) std::filesystem::remove(folder_ / name);
   for (const auto& [plugin, kept] : {std::pair{MNIST_PLUGIN, "MNIST"}, {FASHION_MNIST_PLUGIN, "FashionMNIST"}}) {
-    for (const auto& root : {folder_.path(), folder_ / kept, folder_ / kept / "raw"}) {
-      const auto data = load_dataset(plugin, {{"root", root}, {"validation", "10"}});
+    for (const auto& root : {folder_, folder_ / kept, folder_ / kept / "raw"}) {
+      const auto data = load({{"root", root}}, plugin);
       EXPECT_TRUE(data->is_prepared());
       data->start();
       EXPECT_EQ(data->size(Split::kTrain), 40) << root;
@@ -84,108 +136,59 @@ TEST_F(Mnist, IsNotPreparedWhereItWouldBeDownloaded) {
   EXPECT_TRUE(load({{"download", "false"}})->is_prepared()) << "start() says what is missing";
 }
 
-TEST_F(Mnist, TellsTheShapeAndTheClasses) {
-  const auto data = load();
-  data->start();
-  EXPECT_EQ(data->spec().sample_shape, (std::vector<int64_t>{1, 4, 3}));
-  EXPECT_EQ(data->spec().classes, 10);
-  EXPECT_EQ(data->spec().class_names[3], "3");
-}
-
 TEST_F(Mnist, TakesItsNumbersFromTheOptions) {
-  const auto data = load({{"validation", "0"}, {"limit_train", "30"}, {"mean", "0"}, {"std", "1"}});
-  data->start();
+  const auto data = start({{"validation", "0"}, {"limit_train", "30"}, {"mean", "0"}, {"std", "1"}});
   EXPECT_EQ(data->size(Split::kTrain), 30);
   EXPECT_EQ(data->size(Split::kVal), 0);
   const auto account = data->account();
-  ASSERT_EQ(account.left_alone.size(), 1U);
   EXPECT_EQ(account.used, 30 + data->size(Split::kTest));
-  EXPECT_EQ(account.left_alone[0].count, 50 - 30);
-  EXPECT_NEAR(data->get(Split::kTrain, std::vector<int64_t>{9}).input[0][0][0][0].item<float>(), 9 / 255.0, 1e-7);
+  EXPECT_EQ(account.left_alone.at(0).count, 50 - 30);
+  EXPECT_NEAR(data->get(Split::kTrain, Numbers{9}).input[0][0][0][0].item<float>(), 9 / 255.0, 1e-7);
 }
 
 TEST_F(Mnist, GivesTheSameFromPackedFiles) {
-  const auto raw = load();
-  raw->start();
-  const auto expected = raw->get(Split::kTest, count_up(20));
+  const auto expected = first(*start(), Split::kTest, 20);
   for (const auto* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    write_packed(folder_ / (std::string(name) + ".gz"), read_file(folder_ / name));
+    write_packed(folder_ / (std::string(name) + ".gz"), read(folder_ / name));
     std::filesystem::remove(folder_ / name);
   }
-  const auto packed = load();
-  packed->start();
-  EXPECT_TRUE(packed->get(Split::kTest, count_up(20)).input.equal(expected.input));
+  EXPECT_TRUE(first(*start(), Split::kTest, 20).input.equal(expected.input));
 }
 
-TEST_F(Mnist, NamesAFileThatIsNotThere) {
-  std::filesystem::remove(folder_ / "t10k-labels-idx1-ubyte");
-  EXPECT_THAT(problem(), AllOf(HasSubstr("mnist: the files are not there"), HasSubstr(folder_.path().string()),
-                               HasSubstr("f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6")));
-}
-
-TEST_F(Mnist, NamesADifferentNumberOfLabels) {
-  put("train-labels-idx1-ubyte", label_file(49));
-  EXPECT_THAT(problem(), AllOf(HasSubstr("train-images-idx3-ubyte holds 50 images"), HasSubstr("49 labels")));
-}
-
-TEST_F(Mnist, NamesALabelOutOfRange) {
+TEST_F(Mnist, NamesFilesThatDoNotFitEachOther) {
   auto labels = label_file(20);
   labels[8 + 7] = 10;
-  put("t10k-labels-idx1-ubyte", labels);
-  EXPECT_THAT(problem(), HasSubstr("t10k-labels-idx1-ubyte: label 10 of image 7, expected 0 to 9"));
+  const auto with = [&](const std::pair<std::string, std::string>& file) {
+    const auto good = read(folder_ / file.first);
+    write(folder_ / file.first, file.second);
+    const auto text = error_of([&] { start(); });
+    write(folder_ / file.first, good);
+    return text;
+  };
+  expect_refused<std::pair<std::string, std::string>>(
+      with, {{{kNames[1], label_file(49)}, "train-images-idx3-ubyte holds 50 images ... 49 labels"},
+             {{kNames[3], labels}, "t10k-labels-idx1-ubyte: label 10 of image 7, expected 0 to 9"},
+             {{kNames[2], image_file(20, 4, 4)}, "t10k-images-idx3-ubyte: images of 4 x 4, but those of"}});
+  const auto problem = [&](const Settings& settings) { return error_of([&] { start(settings); }); };
+  EXPECT_TRUE(says(problem({{"validation", "50"}}), "holds 50 images: too few for validation: 50"));
+  EXPECT_TRUE(says(problem({{"limit_train", "41"}}), "too few for validation: 10 and limit_train: 41"));
+  std::filesystem::remove(folder_ / kNames[3]);
+  EXPECT_TRUE(says(problem({}), "mnist: the files are not there ... " + folder_.string() +
+                                    " ... f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"));
 }
 
-TEST_F(Mnist, NamesImagesOfAnotherSize) {
-  put("t10k-images-idx3-ubyte", image_file(20, 4, 4));
-  EXPECT_THAT(problem(), HasSubstr("t10k-images-idx3-ubyte: images of 4 x 4, but those of"));
-}
-
-TEST_F(Mnist, NamesATrainingSetThatIsTooSmall) {
-  EXPECT_THAT(problem({{"validation", "50"}}), HasSubstr("holds 50 images: too few for validation: 50"));
-  EXPECT_THAT(problem({{"limit_train", "41"}}), HasSubstr("too few for validation: 10 and limit_train: 41"));
-}
-
-TEST_F(Mnist, FashionMnistIsTheSameLoaderWithItsOwnNames) {
-  const auto data = load_dataset(FASHION_MNIST_PLUGIN, {{"root", folder_.path()}, {"validation", "0"}});
-  data->start();
-  EXPECT_EQ(data->spec().class_names[9], "ankle boot");
-  EXPECT_NEAR(data->get(Split::kTest, std::vector<int64_t>{0}).input[0][0][0][0].item<float>(), -0.2860 / 0.3530, 1e-6);
-}
-
-class RealMnist : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!std::getenv("DDPRUN_DATA")) GTEST_SKIP() << "DDPRUN_DATA is not set: no real MNIST here";
-    data_ = load_dataset(MNIST_PLUGIN, {{"validation", "0"}, {"download", "false"}, {"mean", "0"}, {"std", "1"}});
-    data_->start();
-  }
-
-  std::shared_ptr<Dataset> data_;
-};
-
-TEST_F(RealMnist, IsTheOneEverybodyKnows) {
-  ASSERT_EQ(data_->size(Split::kTrain), 60'000);
-  ASSERT_EQ(data_->size(Split::kTest), 10'000);
-  const auto train = data_->get(Split::kTrain, count_up(60'000));
+TEST(RealMnist, IsTheOneEverybodyKnows) {
+  if (!std::getenv("DDPRUN_DATA")) GTEST_SKIP() << "DDPRUN_DATA is not set: no real MNIST here";
+  const auto data =
+      started_dataset(MNIST_PLUGIN, {{"validation", "0"}, {"download", "false"}, {"mean", "0"}, {"std", "1"}});
+  ASSERT_EQ(data->size(Split::kTrain), 60'000);
+  ASSERT_EQ(data->size(Split::kTest), 10'000);
+  const auto train = first(*data, Split::kTrain, 60'000);
   EXPECT_TRUE(train.target.slice(0, 0, 5).equal(at::tensor({5, 0, 4, 1, 9}, at::kLong)));
   const auto histogram = at::tensor({5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949}, at::kLong);
   EXPECT_TRUE(train.target.bincount().equal(histogram));
   EXPECT_NEAR(train.input.mean().item<float>(), 0.1307, 1e-4);
   EXPECT_NEAR(train.input.std().item<float>(), 0.3081, 1e-4);
-}
-
-TEST_F(RealMnist, ThreadsGetWhatOneThreadGets) {
-  std::vector<int64_t> order(8000);
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i * 7919 % 60'000);
-  const auto expected = data_->get(Split::kTrain, order);
-  std::vector<Batch> parts(4);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < parts.size(); ++t) {
-    threads.emplace_back([&, t] { parts[t] = data_->get(Split::kTrain, std::span(order).subspan(2000 * t, 2000)); });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_TRUE(at::cat({parts[0].input, parts[1].input, parts[2].input, parts[3].input}).equal(expected.input));
-  EXPECT_TRUE(at::cat({parts[0].target, parts[1].target, parts[2].target, parts[3].target}).equal(expected.target));
 }
 
 }  // namespace

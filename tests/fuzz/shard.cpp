@@ -3,7 +3,7 @@
 #include "shard.h"
 
 #include "fuzz/fuzz_target.h"
-#include "fuzz/tar_sums.h"
+#include "support/written_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ void list(const std::filesystem::path& shard) {
 
 void feed_shard(std::string_view bytes) {
   const bool is_index = bytes.starts_with('i');
-  const auto shard = fuzz::as_file(is_index ? std::string(4096, '\0') : fuzz::with_sums(bytes), "pictures.tar");
+  const auto shard = fuzz::as_file(is_index ? std::string(4096, '\0') : test::with_sums(bytes), "pictures.tar");
   const auto index = shard.string() + ".index";
   std::filesystem::remove(index);
   if (is_index) {

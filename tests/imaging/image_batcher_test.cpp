@@ -32,41 +32,25 @@ TEST(ImageBatcher, MakesTheBitsOfGatherAndAugment) {
   }
 }
 
-TEST(ImageBatcher, ChannelsLastChangesTheOrderAlone) {
+TEST(ImageBatcher, ChannelsLastChangesTheOrderAloneAndBf16IsTheNearestToFloat) {
   for (const int64_t channels : {1, 3}) {
     const auto store = random_pictures(20, channels, 8, 10);
     const ImageAugmentation augmentation{.crop_padding = 2, .flip = true, .cutout = 4};
     const ImageSource source{&store, &augmentation};
-    const auto first = make_image_batcher(source, {})->make(some_numbers(20), &kKey);
-    const auto last = make_image_batcher(source, {.channels_last = true})->make(some_numbers(20), &kKey);
-    EXPECT_TRUE(last.input.equal(first.input));
-    EXPECT_EQ(last.input.strides(), at::IntArrayRef({channels * 80, 1, channels * 10, channels}));
+    const auto made = [&](const ImageForm& form, const AugmentKey* key = &kKey) {
+      return make_image_batcher(source, form)->make(some_numbers(20), key).input;
+    };
+    EXPECT_TRUE(made({.channels_last = true}).equal(made({})));
+    EXPECT_EQ(made({.channels_last = true}).strides(), at::IntArrayRef({channels * 80, 1, channels * 10, channels}));
+    EXPECT_TRUE(made({.bf16 = true}).equal(made({}).to(at::kBFloat16)));
+    EXPECT_TRUE(made({}, nullptr).equal(expected_batch(store, {}, some_numbers(20), kKey).input));
   }
 }
 
-TEST(ImageBatcher, Bf16IsTheNearestToFloat) {
-  const auto store = random_pictures(20, 3, 8, 8);
-  const auto exact = make_image_batcher({&store}, {})->make(some_numbers(20), nullptr);
-  const auto rounded = make_image_batcher({&store}, {.bf16 = true})->make(some_numbers(20), nullptr);
-  EXPECT_TRUE(rounded.input.equal(exact.input.to(at::kBFloat16)));
-}
-
-TEST(ImageBatcher, WithoutAKeyNothingIsAugmented) {
-  const auto store = random_pictures(10, 3, 8, 8);
-  const ImageAugmentation augmentation{.crop_padding = 2, .flip = true, .cutout = 4};
-  const auto plain = make_image_batcher({&store, &augmentation}, {})->make(some_numbers(10), nullptr);
-  EXPECT_TRUE(plain.input.equal(expected_batch(store, {}, some_numbers(10), kKey).input));
-}
-
-TEST(ImageBatcher, RefusesAPaddingThatTheImagesAreTooSmallFor) {
+TEST(ImageBatcher, RefusesANumberThatIsNoImageAndAPaddingThatTheImagesAreTooSmallFor) {
   const auto store = random_pictures(4, 1, 5, 5);
   const ImageAugmentation augmentation{.crop_padding = 5, .crop_reflect = true};
-  const auto batcher = make_image_batcher({&store, &augmentation}, {});
-  EXPECT_THROW(batcher->make(some_numbers(4), &kKey), UserError);
-}
-
-TEST(ImageBatcher, RefusesANumberThatIsNoImage) {
-  const auto store = random_pictures(4, 1, 5, 5);
+  EXPECT_THROW(make_image_batcher({&store, &augmentation}, {})->make(some_numbers(4), &kKey), UserError);
   EXPECT_THROW(make_image_batcher({&store}, {})->make(at::tensor({4}, at::kLong), nullptr), std::out_of_range);
 }
 

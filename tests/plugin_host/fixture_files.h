@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Finds the tests' plugins, and makes a folder for files that a test writes.
+// Finds the tests' plugins, and makes others of them.
 #pragma once
 
-#include <unistd.h>
+#include "support/temporary_folder.h"
+
+#include <ddprun/descriptor.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 namespace ddprun {
@@ -17,32 +17,17 @@ inline std::filesystem::path fixture_folder() {
 
 inline std::string fixture(const std::string& name) { return (fixture_folder() / (name + ".so")).string(); }
 
-inline std::string file_bytes(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+// The library of a good plugin, with these bytes in place of those at an offset of its descriptor.
+inline std::string stamped(size_t offset, const std::string& bytes) {
+  auto library = read_bytes(fixture("reads_all_option_types"));
+  return library.replace(library.find(DDPRUN_DESCRIPTOR_MAGIC) + offset, bytes.size(), bytes);
 }
 
-// Removed with all in it when the test is over.
-class TemporaryFolder {
+class TemporaryFolder : public TestFolder {
  public:
-  TemporaryFolder() {
-    auto text = (std::filesystem::temp_directory_path() / "ddprun_plugins_XXXXXX").string();
-    path_ = mkdtemp(text.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    const auto file = path_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << bytes;
-    return file;
+    return write_bytes(*this / name, bytes);
   }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace ddprun

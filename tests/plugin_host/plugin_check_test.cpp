@@ -4,75 +4,58 @@
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
-
-#include <gmock/gmock.h>
+#include "support/error_of.h"
 
 #include <cstdlib>
 
 namespace ddprun {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-std::vector<std::string> problems_of(const std::string& name) { return check_plugin(fixture(name), {}).problems; }
-
-// Returns the problems of the fixture that does what the environment says.
-std::vector<std::string> problems_where(const char* what,
-                                        std::chrono::milliseconds patience = std::chrono::minutes(1)) {
-  ::setenv("DDPRUN_FIXTURE", what, 1);
-  auto problems = check_plugin(fixture("bad_in_the_process"), {}, patience).problems;
-  ::unsetenv("DDPRUN_FIXTURE");
-  return problems;
+// The problems of a fixture, a line each.
+std::string problems_of(const std::filesystem::path& file, const std::vector<PluginInfo>& known = {},
+                        std::chrono::milliseconds patience = std::chrono::minutes(1)) {
+  std::string text;
+  for (const auto& problem : check_plugin(file, known, patience).problems) text += (text.empty() ? "" : "\n") + problem;
+  return text;
 }
 
 TEST(PluginCheck, FindsNothingWrongWithAGoodPlugin) {
   const auto check = check_plugin(fixture("reads_all_option_types"), {});
-  EXPECT_THAT(check.problems, IsEmpty());
-  EXPECT_THAT(check.facts, ElementsAre("its descriptor fits this ddprun", "it loads",
-                                       "it is constructed: 10 options, 1 of them required"));
+  EXPECT_TRUE(check.problems.empty());
+  EXPECT_EQ(check.facts, (std::vector<std::string>{"its descriptor fits this ddprun", "it loads",
+                                                   "it is constructed: 10 options, 1 of them required"}));
 }
 
-TEST(PluginCheck, TellsFlawsOfTheFileWithoutLoadingIt) {
-  EXPECT_THAT(problems_of("bad_sdk_version"), ElementsAre(HasSubstr("rebuild the plugin with the SDK")));
-  EXPECT_THAT(problems_of("bad_no_descriptor"), ElementsAre(HasSubstr("it has no descriptor")));
-  EXPECT_THAT(check_plugin("/nowhere/my_net.so", {}).problems, ElementsAre(HasSubstr("o such file")));
-}
-
-TEST(PluginCheck, TellsWhyItCannotBeLoaded) {
-  EXPECT_THAT(problems_of("bad_undefined_symbol"),
-              ElementsAre(AllOf(HasSubstr("cannot be loaded"), HasSubstr("undefined symbol"))));
-  EXPECT_THAT(problems_of("bad_missing_dependency"), ElementsAre(HasSubstr("libfixture_missing_library")));
-  EXPECT_THAT(problems_of("bad_hidden_symbol"), ElementsAre(HasSubstr("hides its symbol")));
-}
-
-TEST(PluginCheck, TellsWhatTheConstructorThrows) {
-  EXPECT_THAT(problems_of("bad_throws_in_constructor"), ElementsAre(HasSubstr("index 7")));
+TEST(PluginCheck, NamesFlawsOfTheFileOfItsLoadingAndOfItsConstructor) {
+  expect_refused([](const std::string& name) { return problems_of(fixture(name)); },
+                 {{"bad_sdk_version", "rebuild the plugin with the SDK"},  // it is not loaded
+                  {"bad_no_descriptor", "it has no descriptor"},
+                  {"bad_undefined_symbol", "cannot be loaded ... undefined symbol"},
+                  {"bad_missing_dependency", "libfixture_missing_library"},
+                  {"bad_hidden_symbol", "hides its symbol"},
+                  {"bad_throws_in_constructor", "index 7"}});
+  EXPECT_TRUE(says(problems_of("/nowhere/my_net.so"), "o such file"));
+  const auto known = PluginSearch({fixture_folder() / "clash"}).list();
+  ASSERT_EQ(known.size(), 2);
+  EXPECT_TRUE(says(problems_of(known[0].file, known), known[1].file.string()));
 }
 
 TEST(PluginCheck, SurvivesWhateverAPluginDoesToItsProcess) {
-  EXPECT_THAT(problems_where(""), IsEmpty());
-  EXPECT_THAT(problems_where("kill"), ElementsAre("SIGKILL in its constructor"));
-  EXPECT_THAT(problems_where("exit 3"), ElementsAre("exit code 3 in its constructor"));
-  EXPECT_THAT(problems_where("exit"), ElementsAre("it ends the process in its constructor"));
-  EXPECT_THAT(problems_where("end"), ElementsAre("SIGKILL at the end of the process"));
-}
-
-TEST(PluginCheck, EndsAPluginThatHangs) {
-  EXPECT_THAT(problems_where("hang", std::chrono::seconds(3)), ElementsAre("it hangs in its constructor"));
-}
-
-TEST(PluginCheck, TellsFlawsOfOptions) {
-  EXPECT_THAT(problems_where("no help"), ElementsAre(HasSubstr("option size: it has no help")));
-  EXPECT_THAT(problems_where("dotted"), ElementsAre(HasSubstr("option a.b: a name of letters, digits and _")));
-}
-
-TEST(PluginCheck, TellsOfAnotherPluginOfTheSameName) {
-  const auto known = PluginSearch({fixture_folder() / "clash"}).list();
-  ASSERT_EQ(known.size(), 2);
-  EXPECT_THAT(check_plugin(known[0].file, known).problems, ElementsAre(HasSubstr(known[1].file.string())));
+  const auto where = [](const std::string& what) {  // the fixture does what the environment says
+    ::setenv("DDPRUN_FIXTURE", what.c_str(), 1);
+    const auto patience = what == "hang" ? std::chrono::seconds(3) : std::chrono::seconds(60);
+    auto problems = problems_of(fixture("bad_in_the_process"), {}, patience);
+    ::unsetenv("DDPRUN_FIXTURE");
+    return problems;
+  };
+  expect_refused(where, {{"", ""},
+                         {"kill", "SIGKILL in its constructor"},
+                         {"exit 3", "exit code 3 in its constructor"},
+                         {"exit", "it ends the process in its constructor"},
+                         {"end", "SIGKILL at the end of the process"},
+                         {"hang", "it hangs in its constructor"},
+                         {"no help", "option size: it has no help"},
+                         {"dotted", "option a.b: a name of letters, digits and _"}});
 }
 
 TEST(PluginCheck, ItsTextHasALineForEachFinding) {

@@ -66,16 +66,14 @@ TEST(PluginHost, ASecretReachesTheConstructorAndNoErrorShowsIt) {
 }
 
 TEST(PluginHost, AFlawComesWithThePlaceOfTheName) {
-  EXPECT_THAT(
-      error_of_making("bad_torch_version"),
-      AllOf(StartsWith("test.yaml:3:10: part: "), HasSubstr("bad_torch_version.so: built with LibTorch 1.13.1")));
+  EXPECT_THAT(error_of_making("bad_sdk_version"),
+              AllOf(StartsWith("test.yaml:3:10: part: "), HasSubstr("bad_sdk_version.so: built with ddprun SDK ")));
   EXPECT_THAT(error_of_making("bad_missing_dependency"),
               AllOf(StartsWith("test.yaml:3:10: part: "), HasSubstr("libfixture_missing_library.so")));
   EXPECT_THAT(error_of_making("no_such_plugin"), StartsWith("test.yaml:3:10: part: there is no logger plugin"));
 }
 
 TEST(PluginHost, APluginOfAnotherSdkIsRefusedWithoutRunningALineOfIt) {
-  EXPECT_THAT(error_of_making("bad_sdk_version"), HasSubstr("built with ddprun SDK"));
   EXPECT_THAT(error_of([] { host().describe("bad_sdk_version", ""); }), HasSubstr("built with ddprun SDK"));
 }
 

@@ -2,8 +2,7 @@
 #include "plugin_host/plugin_search.h"
 
 #include "plugin_host/fixture_files.h"
-
-#include <ddprun/error.h>
+#include "support/error_of.h"
 
 #include <gmock/gmock.h>
 
@@ -13,18 +12,12 @@
 namespace ddprun {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-std::string error_of_finding(const PluginSearch& search, const std::string& choice, const std::string& kind) try {
-  return "found " + search.find(choice, kind).file.string();
-} catch (const UserError& error) {
-  return error.what();
+std::string error_of_finding(const PluginSearch& search, const std::string& choice, const std::string& kind) {
+  return error_of([&] { search.find(choice, kind); });
 }
 
 class PluginSearchTest : public ::testing::Test {
@@ -50,27 +43,22 @@ TEST_F(PluginSearchTest, AnUnknownNameListsTheKnownOnesAndTheFolders) {
   copy("reads_all_option_types", "one.so");
   copy("crosses_the_boundary", "two.so");
   const PluginSearch search({folder_.path(), "/no/such/folder"});
-  EXPECT_THAT(error_of_finding(search, "reads_al_option_type", "logger"),
-              AllOf(HasSubstr("there is no logger plugin reads_al_option_type; did you mean reads_all_option_types?"),
-                    HasSubstr("/no/such/folder (does not exist)"), HasSubstr(folder_.path().string()),
-                    Not(HasSubstr("crosses_the_boundary"))));
-  EXPECT_THAT(error_of_finding(search, "wandb", "dataset"), HasSubstr("no dataset plugin was found"));
-  EXPECT_THAT(error_of_finding(PluginSearch({}), "x", ""), HasSubstr("the search path is empty"));
-}
-
-TEST_F(PluginSearchTest, AnotherKindOfPluginIsNamedAsSuch) {
-  copy("crosses_the_boundary", "models/model.so");
-  EXPECT_THAT(error_of_finding(search_, "crosses_the_boundary", "optimizer"),
-              HasSubstr("crosses_the_boundary is a model plugin, but an optimizer is needed here"));
-  EXPECT_THAT(error_of_finding(search_, fixture("crosses_the_boundary"), "dataset"),
-              HasSubstr("is a model plugin, but a dataset is needed here"));
+  const auto text = error_of_finding(search, "reads_al_option_type", "logger");
+  EXPECT_TRUE(says(text, "there is no logger plugin reads_al_option_type; did you mean reads_all_option_types? ... " +
+                             folder_.path().string() + " ... /no/such/folder (does not exist)"));
+  EXPECT_EQ(text.find("crosses_the_boundary"), text.npos);
+  EXPECT_TRUE(says(error_of_finding(search, "wandb", "dataset"), "no dataset plugin was found"));
+  EXPECT_TRUE(says(error_of_finding(PluginSearch({}), "x", ""), "the search path is empty"));
+  EXPECT_TRUE(says(error_of_finding(search_, "crosses_the_boundary", "optimizer"),
+                   "crosses_the_boundary is a model plugin, but an optimizer is needed here"));
+  EXPECT_TRUE(says(error_of_finding(search_, fixture("crosses_the_boundary"), "dataset"),
+                   "is a model plugin, but a dataset is needed here"));
 }
 
 TEST_F(PluginSearchTest, TwoFilesOfOneNameAreAnErrorThatNamesBoth) {
   const PluginSearch search({fixture_folder() / "clash"});
-  EXPECT_THAT(error_of_finding(search, "name_clash", "logger"),
-              AllOf(HasSubstr("clash/clash_one.so"), HasSubstr("clash/loggers/clash_two.so"),
-                    HasSubstr("remove all but one"), HasSubstr("write the path")));
+  EXPECT_TRUE(says(error_of_finding(search, "name_clash", "logger"),
+                   "clash/clash_one.so ... clash/loggers/clash_two.so ... remove all but one ... write the path"));
   EXPECT_EQ(search.find(fixture("clash/clash_one"), "logger").name, "name_clash");
 }
 
@@ -82,11 +70,11 @@ TEST_F(PluginSearchTest, OneFileSeenTwiceIsNoClash) {
 }
 
 TEST_F(PluginSearchTest, AFlawedFileIsFoundByItsNameAndSaysItsFlaw) {
-  copy("bad_torch_version", "loggers/old.so");
+  copy("bad_sdk_version", "loggers/old.so");
   folder_.write("loggers/torn.so", "half a libr");
-  EXPECT_THAT(error_of_finding(search_, "bad_torch_version", "logger"),
-              AllOf(HasSubstr("loggers/old.so: built with LibTorch 1.13.1"), HasSubstr("rebuild")));
-  EXPECT_THAT(error_of_finding(search_, "torn", "logger"), HasSubstr("loggers/torn.so: not a shared library"));
+  EXPECT_TRUE(says(error_of_finding(search_, "bad_sdk_version", "logger"),
+                   "loggers/old.so: built with ddprun SDK ... rebuild"));
+  EXPECT_TRUE(says(error_of_finding(search_, "torn", "logger"), "loggers/torn.so: not a shared library"));
 }
 
 TEST_F(PluginSearchTest, APathNeedsASlashAndNeverComesFromTheCurrentFolderByAccident) {
@@ -94,12 +82,12 @@ TEST_F(PluginSearchTest, APathNeedsASlashAndNeverComesFromTheCurrentFolderByAcci
   const auto before = fs::current_path();
   fs::current_path(folder_.path());
   const PluginSearch nowhere({"/no/such/folder"});
-  EXPECT_THAT(error_of_finding(nowhere, "mine.so", "logger"),
-              HasSubstr("for a file of the current folder, write ./mine.so"));
+  EXPECT_TRUE(
+      says(error_of_finding(nowhere, "mine.so", "logger"), "for a file of the current folder, write ./mine.so"));
   EXPECT_EQ(nowhere.find("./mine.so", "logger").file, folder_.path() / "mine.so");
   fs::current_path(before);
   EXPECT_EQ(search_.find("mine.so", "logger").file, folder_.path() / "mine.so");
-  EXPECT_THAT(error_of_finding(search_, "/no/such.so", "logger"), HasSubstr("/no/such.so: No such file"));
+  EXPECT_TRUE(says(error_of_finding(search_, "/no/such.so", "logger"), "/no/such.so: No such file"));
 }
 
 TEST_F(PluginSearchTest, ListsFlawedFilesLastWithoutLoadingAny) {

@@ -7,6 +7,7 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,7 +19,8 @@ namespace ddprun::testing {
 // A coordinator with a clock and nodes that the test moves. Nodes are numbered from 0; node 0 is the first.
 class Scene {
  public:
-  explicit Scene(CoordinatorPlan plan) {
+  // So many nodes are there, and have been ordered to start if that is enough.
+  explicit Scene(CoordinatorPlan plan, int nodes_there = 0) {
     plan.first_pause_seconds = 1;
     coordinator_.emplace(
         plan,
@@ -28,6 +30,8 @@ class Scene {
           return Order{.attempt = {.number = static_cast<int>(worlds.size()) - 1, .run_dir = "run"}};
         },
         [this](bool, const std::string& text) { said.push_back(text); }, now_);
+    for (int node = 0; node < nodes_there; ++node) join(node);
+    orders();
   }
 
   void join(int node, int workers = 2, std::optional<int> rank = {}) {
@@ -72,18 +76,21 @@ class Scene {
   void lose(int node) { coordinator_->lost(node, "gone", now_); }
   void signal(int node, int number, bool at_once = false) { coordinator_->signalled(node, number, at_once, now_); }
 
-  // Since the last call: who was told what.
-  std::vector<std::pair<int, Order::Kind>> told() {
-    std::vector<std::pair<int, Order::Kind>> told;
+  // Those since the last call, in the order of the nodes: "0 abort, 1 finish".
+  std::string orders() {
+    static constexpr std::array kWords{"start", "stop", "abort", "kill", "finish"};
+    std::multimap<int, std::string> given;
     for (auto& [node, order] : coordinator_->take_orders()) {
-      told.emplace_back(node, order.kind);
+      given.emplace(node, kWords.at(static_cast<size_t>(order.kind)));
       if (order.kind == Order::Kind::kStart) {
         starts[node] = order.attempt;
         coordinator_->started(node, order.attempt.number);
       }
       if (order.kind == Order::Kind::kFinish) finishes[node] = order;
     }
-    return told;
+    std::string text;
+    for (const auto& [node, word] : given) text += (text.empty() ? "" : ", ") + std::to_string(node) + " " + word;
+    return text;
   }
 
   int attempt() const { return static_cast<int>(worlds.size()) - 1; }

@@ -5,11 +5,7 @@
 #include "rendezvous/connection.h"
 #include "rendezvous/control_link.h"
 #include "rendezvous/store_client.h"
-
-#include <ddprun/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "support/error_of.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -27,25 +23,44 @@
 namespace ddprun {
 namespace {
 
-using ::testing::HasSubstr;
+constexpr std::chrono::seconds kLong{60};  // what relies on it hangs
+const Secret kSecret{"run", "token"};
 
-constexpr std::chrono::seconds kLong{60};  // who relies on it hangs
+void say_nothing(bool, const std::string&) {}
 
-Order begin(int, int) { return {.attempt = {.run_dir = "run"}}; }
+// For a run of so many nodes.
+class Server : public RendezvousServer {
+ public:
+  explicit Server(int nodes = 1, int node_timeout_seconds = 0, int port = 0,
+                  const std::function<void(bool, const std::string&)>& say = say_nothing)
+      : RendezvousServer(
+            plan(nodes, node_timeout_seconds, port), [](int, int) { return Order{.attempt = {.run_dir = "run"}}; },
+            say) {}
 
-ServerPlan plan(int nodes) {
-  return {
-      .listen = {"127.0.0.1", 0}, .secret = {"run", "token"}, .coordinator = {.min_nodes = nodes, .max_nodes = nodes}};
-}
+  Endpoint endpoint() const { return {"127.0.0.1", port()}; }
+  Connection connect(const Secret& secret = kSecret) const {
+    return Connection::open(endpoint(), secret, Connection::Clock::now() + kLong);
+  }
 
-Connection connect(const RendezvousServer& server, const Secret& secret = {"run", "token"}) {
-  return Connection::open({"127.0.0.1", server.port()}, secret, Connection::Clock::now() + kLong);
-}
+  // Whether it still serves those who know the secret.
+  bool serves() const { return StoreClient(endpoint(), kSecret, kLong).count("", kLong) == 0; }
+
+ private:
+  static ServerPlan plan(int nodes, int node_timeout_seconds, int port) {
+    ServerPlan plan{
+        .listen = {"127.0.0.1", port}, .secret = kSecret, .coordinator = {.min_nodes = nodes, .max_nodes = nodes}};
+    if (node_timeout_seconds > 0) plan.node_timeout_seconds = node_timeout_seconds;
+    return plan;
+  }
+};
 
 // A node's link, whose orders are taken one by one.
 class Node {
  public:
-  explicit Node(const RendezvousServer& server) : link_(connect(server), 2) {}
+  Node(const Server& server, const std::string& host, const std::string& leader_key = "", double timeout_seconds = 2)
+      : link_(server.connect(), timeout_seconds) {
+    link_.join({.host = host, .workers = 1, .first = !leader_key.empty(), .leader_key = leader_key});
+  }
 
   RemoteLink* operator->() { return &link_; }
 
@@ -66,10 +81,8 @@ class Node {
 };
 
 TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
-  RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
-  Node first(server), second(server);
-  first->join({.host = "a", .workers = 1, .first = true, .leader_key = server.leader_key()});
-  second->join({.host = "b", .workers = 1});
+  Server server(2);
+  Node second(server, "b"), first(server, "a", server.leader_key());
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(second.next_order().attempt.first_rank, 1);
   WorkerEnd broken{.rank = 1, .host = "b", .exit_code = 1};
@@ -81,93 +94,48 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   first->ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
   const auto finish = second.next_order();
   EXPECT_EQ(finish.kind, Order::Kind::kFinish);
-  EXPECT_THAT(finish.text, HasSubstr("rank 1 on b failed first"));
-  EXPECT_THAT(server.result()->report, HasSubstr(std::string("a\xff\0b", 4)));
+  EXPECT_TRUE(says(finish.text, "rank 1 on b failed first"));
+  EXPECT_TRUE(says(server.result()->report, std::string_view("a\xff\0b", 4)));
 }
 
 TEST(RendezvousServer, NoticesANodeThatDies) {
-  RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
-  Node first(server);
-  first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
-  {
-    Node second(server);
-    second->join({.host = "b"});
-    second.next_order();
-  }
+  Server server(2);
+  Node first(server, "a", server.leader_key());
+  { Node(server, "b").next_order(); }
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);
 }
 
-// Launchers that are stopped: their machines' kernels go on answering.
+// Launchers that are stopped: their machines' kernels still answer.
 TEST(RendezvousServer, ANodeThatSaysNothingIsLost) {
-  auto impatient = plan(2);
-  impatient.node_timeout_seconds = 2;
-  RendezvousServer server(impatient, begin, [](bool, const std::string&) {});
-  Node first(server), second(server);
-  first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
-  second->join({.host = "b"});
+  Server server(2, /*node_timeout_seconds=*/2);
+  Node first(server, "a", server.leader_key()), second(server, "b");
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);  // while this one asks, it beats; the second does not
   first->ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
-  EXPECT_THAT(first.next_order().text, HasSubstr("node 1 (b) is lost: it has been silent for 2 s"));
+  EXPECT_TRUE(says(first.next_order().text, "node 1 (b) is lost: it has been silent for 2 s"));
 }
 
 TEST(RemoteLink, AServerThatSaysNothingIsLost) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});  // beats every few seconds
-  RemoteLink link(connect(server), 0.2);
-  link.join({.host = "a"});
-  const auto ask_until_lost = [&] {
-    for (;;) {
-      pollfd polled{link.fd(), POLLIN, 0};
-      ::poll(&polled, 1, static_cast<int>(link.ask_within().count()));
-      link.take_orders();
-    }
-  };
-  EXPECT_THROW(ask_until_lost(), ConnectionLost);
+  const Server server(2);  // beats every few seconds
+  Node node(server, "a", "", 0.2);
+  EXPECT_THROW(node.next_order(), ConnectionLost);
 }
 
 TEST(RendezvousServer, WorkersFindEachOther) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  const Endpoint endpoint{"127.0.0.1", server.port()};
-  const Secret secret{"run", "token"};
+  const Server server;
   std::thread late([&] {
-    StoreClient client(endpoint, secret, kLong);
+    StoreClient client(server.endpoint(), kSecret, kLong);
     client.wait({"asked"}, kLong);
     client.set("key", {1, 2}, kLong);
   });
-  StoreClient client(endpoint, secret, kLong);
+  StoreClient client(server.endpoint(), kSecret, kLong);
   client.set("asked", {}, kLong);
   EXPECT_EQ(client.get({"key"}, kLong).front(), (Bytes{1, 2}));
   late.join();
-}
-
-TEST(RendezvousServer, AKeyThatNeverComesIsAnErrorAndTheClientStaysUsable) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_THROW(client.get({"never"}, std::chrono::milliseconds(1)), ConnectionLost);
   client.set("never", {3}, kLong);  // the late answer to the first question comes before this one's
-  EXPECT_EQ(client.get({"never"}, kLong).front(), Bytes{3});
-}
-
-TEST(RendezvousServer, UnknownPeersDoNotGetIn) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  try {
-    connect(server, {"run", "guess"});
-    FAIL() << "it was let in";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("DDPRUN_TOKEN"));
-  }
-}
-
-TEST(RendezvousServer, SurvivesAnotherProtocol) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  {
-    auto peer = connect(server);
-    peer.send({{"steal", "keys"}});
-    EXPECT_THROW(peer.receive(Connection::Clock::now() + kLong), ConnectionLost);
-  }
-  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-  EXPECT_EQ(client.count("", kLong), 0);
+  EXPECT_EQ(client.get({"never"}, kLong).front(), Bytes{3}) << "the client stays usable";
 }
 
 // This process's limit of open files, as it was again afterwards.
@@ -189,15 +157,26 @@ class FileLimit {
   rlimit before_{};
 };
 
-void connect_to(const RendezvousServer& server, const UniqueFd& fd) {
+UniqueFd make_socket() { return UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+void connect_to(const Server& server, const UniqueFd& fd) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(server.port()))};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
 }
 
+std::vector<UniqueFd> silent_peers(const Server& server, int count) {
+  std::vector<UniqueFd> peers;
+  for (int i = 0; i < count; ++i) {
+    peers.push_back(make_socket());
+    connect_to(server, peers.back());
+  }
+  return peers;
+}
+
 // A client that knows nothing of the handshake: it sends these bytes, and waits for the connection's end.
-void send_as_an_unknown_peer(const RendezvousServer& server, const std::string& bytes) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+void send_as_an_unknown_peer(const Server& server, const std::string& bytes) {
+  const auto fd = make_socket();
   connect_to(server, fd);
   for (size_t sent = 0; sent < bytes.size();) {
     const auto got = ::send(fd.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
@@ -209,50 +188,42 @@ void send_as_an_unknown_peer(const RendezvousServer& server, const std::string& 
   }
 }
 
-TEST(RendezvousServer, SurvivesEveryKindOfUnknownPeer) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  send_as_an_unknown_peer(server, "GET / HTTP/1.1\r\n\r\n");
-  send_as_an_unknown_peer(
-      server, std::string("\x16\x03\x01\xff\xff", 5) + std::string(32 << 20, '\x91'));  // a record without end
-  auto hello = TlsChannel(TlsChannel::Side::kClient, {"run", "token"}).take_outgoing();
-  hello[hello.size() / 2] ^= 1;
-  send_as_an_unknown_peer(server, hello);
-  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-  EXPECT_EQ(client.count("", kLong), 0);
+std::string hello() { return TlsChannel(TlsChannel::Side::kClient, kSecret).take_outgoing(); }
+
+TEST(RendezvousServer, SurvivesEveryKindOfUnknownPeerAndLetsNoneIn) {
+  const Server server;
+  EXPECT_TRUE(says(error_of([&] { server.connect({"run", "guess"}); }), "DDPRUN_TOKEN"));
+  auto flipped = hello();
+  flipped[flipped.size() / 2] ^= 1;
+  const auto endless = std::string("\x16\x03\x01\xff\xff", 5) + std::string(32 << 20, '\x91');  // a record without end
+  for (const auto& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), endless, flipped})
+    send_as_an_unknown_peer(server, bytes);
+  EXPECT_TRUE(server.serves());
 }
 
 // What one who knows the secret sends; the server ends the connection, and nothing else.
-void expect_refused(const RendezvousServer& server, const Message& nonsense) {
-  auto peer = connect(server);
-  peer.send(nonsense);
-  try {
-    while (peer.receive(Connection::Clock::now() + kLong)) {
-    }
-    ADD_FAILURE() << "nobody objected to " << nonsense.dump();
-  } catch (const ConnectionLost&) {
-  }
-}
-
 TEST(RendezvousServer, NonsenseOfOnePeerEndsNobodyElse) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
+  Server server(2);
   Message deep = Message::array();
   for (int level = 0; level < 20; ++level) deep = Message::array({std::move(deep)});
-  expect_refused(server, {{"nested", std::move(deep)}});
-  auto node = to_message(NodeInfo{.host = "a", .workers = -5});
-  expect_refused(server, {{"node", node}});
   auto end = to_message(AttemptEnd{.workers = {{.rank = 0, .stall = Stall{}}}}, /*now=*/1);
   end["workers"][0]["stall"][3] = "";
-  expect_refused(server, {{"ended", end}});
-  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-  EXPECT_EQ(client.count("", kLong), 0);
-}
-
-TEST(RendezvousServer, OneWhoPassesForTheFirstNodeIsSentAway) {
-  RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
-  expect_refused(server, {{"node", to_message(NodeInfo{.host = "b", .first = true})}});
-  Node first(server), second(server);
-  second->join({.host = "b"});
-  first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
+  for (const Message& nonsense : std::vector<Message>{
+           {{"steal", "keys"}},
+           {{"nested", std::move(deep)}},
+           {{"node", to_message(NodeInfo{.host = "a", .workers = -5})}},
+           {{"node", to_message(NodeInfo{.host = "b", .first = true})}},  // it passes for the first node
+           {{"ended", end}}}) {
+    auto peer = server.connect();
+    peer.send(nonsense);
+    const auto hear = [&] {
+      while (peer.receive(Connection::Clock::now() + kLong)) {
+      }
+    };
+    EXPECT_THROW(hear(), ConnectionLost) << nonsense.dump();
+  }
+  EXPECT_TRUE(server.serves());
+  Node second(server, "b"), first(server, "a", server.leader_key());
   EXPECT_EQ(first.next_order().attempt.first_rank, 0);
 }
 
@@ -262,14 +233,9 @@ TEST(RendezvousServer, UnknownPeersTakeNoMoreThanAQuarterOfTheFiles) {
   const auto in_is = [] {
     const rlimit few{256, 256};
     ::setrlimit(RLIMIT_NOFILE, &few);
-    RendezvousServer server(plan(1), begin, [](bool, const std::string& text) { std::fputs(text.c_str(), stderr); });
-    std::vector<UniqueFd> peers;
-    for (int i = 0; i < 130; ++i) {
-      peers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      connect_to(server, peers.back());
-    }
-    StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-    return client.count("", kLong) == 0;
+    const Server server(1, 0, 0, [](bool, const std::string& text) { std::fputs(text.c_str(), stderr); });
+    const auto peers = silent_peers(server, 130);
+    return server.serves();
   };
   EXPECT_EXIT(::_exit(in_is() ? 0 : 1), ::testing::ExitedWithCode(0), "^$");
 }
@@ -277,14 +243,9 @@ TEST(RendezvousServer, UnknownPeersTakeNoMoreThanAQuarterOfTheFiles) {
 TEST(RendezvousServer, ManyUnknownPeersThatSayNothingKeepNobodyOut) {
   const FileLimit limit;
   FileLimit::set(4096);
-  RendezvousServer server(plan(1), begin, [](bool, const std::string& text) { ADD_FAILURE() << text; });
-  std::vector<UniqueFd> peers;
-  for (int i = 0; i < 600; ++i) {
-    peers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    connect_to(server, peers.back());
-  }
-  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-  EXPECT_EQ(client.count("", kLong), 0);
+  const Server server(1, 0, 0, [](bool, const std::string& text) { ADD_FAILURE() << text; });
+  const auto peers = silent_peers(server, 600);
+  EXPECT_TRUE(server.serves());
   char nothing = 0;
   EXPECT_EQ(::recv(peers.front().get(), &nothing, 1, 0), 0) << "the oldest is still there";
 }
@@ -292,52 +253,41 @@ TEST(RendezvousServer, ManyUnknownPeersThatSayNothingKeepNobodyOut) {
 TEST(RendezvousServer, TakesMoreWorkersThanTheSoftLimitOfOpenFiles) {
   const FileLimit limit;
   FileLimit::set(64);
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
+  const Server server;
   std::vector<std::unique_ptr<StoreClient>> clients;
-  for (int i = 0; i < 64; ++i)
-    clients.push_back(
-        std::make_unique<StoreClient>(Endpoint{"127.0.0.1", server.port()}, Secret{"run", "token"}, kLong));
+  for (int i = 0; i < 64; ++i) clients.push_back(std::make_unique<StoreClient>(server.endpoint(), kSecret, kLong));
   EXPECT_EQ(clients.back()->count("", kLong), 0);
 }
 
-TEST(RendezvousServer, WhoComesWhenNoFileIsLeftIsTakenInLater) {
+TEST(RendezvousServer, WhatComesWhenNoFileIsLeftIsTakenInLater) {
   const FileLimit limit;
-  std::promise<std::string> told;
-  RendezvousServer server(plan(1), begin, [&](bool, const std::string& text) { told.set_value(text); });
-  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::promise<std::string> said;
+  const Server server(1, 0, 0, [&](bool, const std::string& text) { said.set_value(text); });
+  const auto client = make_socket();
   {
     std::vector<UniqueFd> others;
     FileLimit::set(64);
     do others.emplace_back(::dup(client.get()));
     while (others.back().open());
     connect_to(server, client);
-    EXPECT_THAT(told.get_future().get(), HasSubstr("Too many open files"));
+    EXPECT_TRUE(says(said.get_future().get(), "Too many open files"));
   }
-  const auto hello = TlsChannel(TlsChannel::Side::kClient, {"run", "token"}).take_outgoing();
-  ASSERT_EQ(::send(client.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+  const auto greeting = hello();
+  ASSERT_EQ(::send(client.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(greeting.size()));
   char answer = 0;
   EXPECT_EQ(::recv(client.get(), &answer, 1, 0), 1);
 }
 
-TEST(RendezvousServer, ATakenPortIsTold) {
-  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  auto second = plan(1);
-  second.listen.port = server.port();
-  EXPECT_THROW(RendezvousServer(second, begin, [](bool, const std::string&) {}), PortTaken);
-}
-
-TEST(Connection, TellsWhereNobodyListens) {
+TEST(RendezvousServer, ATakenPortAndOneWhereNobodyListensAreNamed) {
   int port = 0;
   {
-    RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
+    const Server server;
     port = server.port();
+    EXPECT_THROW(Server(1, 0, port), PortTaken);
   }
-  try {
-    Connection::open({"127.0.0.1", port}, {}, Connection::Clock::now());
-    FAIL() << "somebody listens";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("nobody answers at 127.0.0.1:" + std::to_string(port)));
-  }
+  EXPECT_TRUE(says(error_of([&] { Connection::open({"127.0.0.1", port}, {}, Connection::Clock::now()); }),
+                   "nobody answers at 127.0.0.1:" + std::to_string(port)));
 }
 
 }  // namespace

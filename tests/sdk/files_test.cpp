@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include "csv_cell.h"
+#include "picture_files.h"
+#include "strict_json.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 
+#include <ddprun/digest.h>
 #include <ddprun/file_error.h>
 #include <ddprun/files.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,15 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <set>
 #include <stdexcept>
 
 namespace ddprun {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class Files : public FolderTest {
  protected:
@@ -33,11 +30,15 @@ class Files : public FolderTest {
   }
 };
 
-TEST_F(Files, ReplacesTheWholeAndLeavesNothingElse) {
-  replace_file(folder_ / "f", "a long first text");
-  replace_file(folder_ / "f", "second");
-  EXPECT_EQ(read(folder_ / "f"), "second");
-  EXPECT_EQ(names(), std::set<std::string>{"f"});
+TEST_F(Files, HaveTheDigestsOfTheStandardWholeOrInPieces) {
+  Sha256 sha;
+  EXPECT_EQ(sha.hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  sha.update("a", 1);
+  sha.update("bc", 2);
+  EXPECT_EQ(sha.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-2
+  write(folder_ / "a", std::string(1'000'000, 'a'));
+  EXPECT_EQ(sha256_file(folder_ / "a"), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  for (const auto& path : {folder_ / "none", folder_}) EXPECT_THROW(sha256_file(path), UserError);
 }
 
 // A limit of the file size stands for the full disk: both fail in write(), after a part was written.
@@ -58,14 +59,16 @@ class FullDisk {
   rlimit before_{};
 };
 
-TEST_F(Files, FullDiskKeepsTheOldFile) {
+TEST_F(Files, AreReplacedAsAWholeOrNotAtAll) {
+  replace_file(folder_ / "f", "a long first text");
   replace_file(folder_ / "f", "old");
   const auto problem = error_of([&] {
     const FullDisk full(4096);
     replace_file(folder_ / "f", std::string(1 << 20, 'x'));
   });
-  EXPECT_THAT(problem, AllOf(HasSubstr((folder_ / "f").string()), HasSubstr("File too large"), HasSubstr("ulimit")));
+  EXPECT_TRUE(says(problem, (folder_ / "f").string() + " ... File too large ... ulimit"));
   EXPECT_EQ(read(folder_ / "f"), "old");
+  { DurableFile(folder_ / "g").write("never finished", 14); }
   EXPECT_EQ(names(), std::set<std::string>{"f"});
 }
 
@@ -76,19 +79,11 @@ TEST_F(Files, NoLinkIsFollowedAndNoDraftIsThatOfAnother) {
   std::filesystem::create_symlink(folder_ / "other", folder_ / (".g.tmp-" + std::to_string(::getpid())));
   DurableFile file(folder_ / "f");
   file.write("mine", 4);
-  file.finish();
+  EXPECT_EQ(file.finish(), digest_of(folder_ / "f"));
   replace_file(folder_ / "g", "mine");
   EXPECT_EQ(read(folder_ / "other"), "another's");
   EXPECT_FALSE(std::filesystem::is_symlink(folder_ / "f"));
   EXPECT_EQ(read(folder_ / "f") + read(folder_ / "g"), "minemine");
-}
-
-TEST_F(Files, FileThatIsNotFinishedIsGone) {
-  { DurableFile(folder_ / "f").write("abc", 3); }
-  EXPECT_EQ(names(), std::set<std::string>{});
-  DurableFile file(folder_ / "f");
-  file.write("abc", 3);
-  EXPECT_EQ(file.finish(), digest_of(folder_ / "f"));
 }
 
 TEST_F(Files, RecordsAreAddedToThoseThatThereAre) {
@@ -107,34 +102,33 @@ TEST_F(Files, ARecordThatTheDiskTakesHalfOfMayBeAppendedAgain) {
   RecordFile file;
   file.open(folder_ / "log");
   file.append("first\n");
-  try {
+  {
     const FullDisk full(10);
-    file.append("second\n");
-    FAIL() << "it was written";
-  } catch (const FileError& error) {
-    EXPECT_EQ(error.error(), EFBIG);
+    EXPECT_TRUE(says(error_of<FileError>([&] { file.append("second\n"); }), "File too large"));
   }
   EXPECT_EQ(read(folder_ / "log"), "first\n");
   file.append("second\n");
   EXPECT_EQ(read(folder_ / "log"), "first\nsecond\n");
 }
 
-TEST_F(Files, NoFileIsNoContentAndAnUnreadableOneAnError) {
+TEST_F(Files, AreReadOrMappedWholeIfTheyAreFiles) {
   write(folder_ / "f", std::string(1 << 17, 'x'));
+  write(folder_ / "empty", "");
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(read_file(folder_ / "f")->size(), size_t{1} << 17);
-  EXPECT_EQ(read_file(folder_ / "none"), std::nullopt);
-  EXPECT_EQ(read_file(folder_ / "f/none"), std::nullopt);
-  EXPECT_THAT(error_of([&] { read_file(folder_); }), AllOf(HasSubstr(folder_.string()), HasSubstr("Is a directory")));
-}
-
-TEST_F(Files, PipesAndDevicesAreRefusedAndNotWaitedFor) {
-  const auto pipe = folder_ / "pipe";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  for (const std::filesystem::path& path : {pipe, std::filesystem::path("/dev/zero")}) {
-    const auto refusal = AllOf(HasSubstr(path.string()), HasSubstr("is a pipe, a socket or a device"));
-    EXPECT_THAT(error_of([&] { read_file(path); }), refusal);
-    EXPECT_THAT(error_of([&] { digest_of(path); }), refusal);
-    EXPECT_THAT(error_of([&] { map_file(path); }), HasSubstr("is not a file"));
+  EXPECT_EQ(map_file(folder_ / "f").text(), *read_file(folder_ / "f"));
+  for (const auto* none : {"none", "f/none"}) EXPECT_EQ(read_file(folder_ / none), std::nullopt);
+  expect_refused<std::filesystem::path>([](const auto& path) { return error_of([&] { map_file(path); }); },
+                                        {{folder_ / "empty", "is empty"},
+                                         {folder_ / "none", "No such file"},
+                                         {folder_, "is not a file"},
+                                         {folder_ / "pipe", "is not a file"},  // it is not waited for
+                                         {"/dev/zero", "is not a file"}});
+  EXPECT_TRUE(says(error_of([&] { read_file(folder_); }), folder_.string() + " ... Is a directory"));
+  for (const std::filesystem::path& path : {folder_ / "pipe", std::filesystem::path("/dev/zero")}) {
+    const auto refusal = path.string() + " ... is a pipe, a socket or a device";
+    EXPECT_TRUE(says(error_of([&] { read_file(path); }), refusal));
+    EXPECT_TRUE(says(error_of([&] { digest_of(path); }), refusal));
   }
 }
 
@@ -146,7 +140,7 @@ TEST_F(Files, RecordsAreNotAppendedToAFileThatNobodyFinds) {
   for (const bool is_replaced : {false, true}) {
     std::filesystem::remove(path);
     if (is_replaced) write(path, "another ");
-    EXPECT_THAT(error_of([&] { file.append("two "); }), HasSubstr("was removed or replaced during the run"));
+    EXPECT_TRUE(says(error_of([&] { file.append("two "); }), "was removed or replaced during the run"));
     file.append("three");
     EXPECT_EQ(read_file(path), is_replaced ? "another three" : "three");
   }
@@ -163,15 +157,6 @@ TEST_F(Files, ALineEndsOneThatWasLeftUnfinished) {
   EXPECT_EQ(read_file(folder_ / "f"), "one\ntw\nthree\nfour\n");
 }
 
-TEST_F(Files, MapsAWholeFile) {
-  write(folder_ / "f", "abc");
-  EXPECT_EQ(map_file(folder_ / "f").text(), "abc");
-  write(folder_ / "empty", "");
-  EXPECT_THAT(error_of([&] { map_file(folder_ / "empty"); }), HasSubstr("is empty"));
-  EXPECT_THAT(error_of([&] { map_file(folder_); }), HasSubstr("is not a file"));
-  EXPECT_THAT(error_of([&] { map_file(folder_ / "none"); }), HasSubstr("No such file"));
-}
-
 TEST_F(Files, LockAdmitsOneAndEndsWithItsProcess) {
   FileLock lock(folder_ / "lock");
   EXPECT_EQ(lock.try_lock(), LockState::kOurs);
@@ -186,6 +171,45 @@ TEST_F(Files, LockAdmitsOneAndEndsWithItsProcess) {
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(FileLock(folder_ / "second").try_lock(), LockState::kOurs);
+}
+
+TEST(PictureFiles, AreKnownByTheirBytes) {
+  const auto kind = [](std::string_view bytes) { return file_kind(bytes).kind; };
+  EXPECT_EQ(kind("P6\n2 3"), PictureKind::kOther);
+  EXPECT_EQ(kind("P7\n"), PictureKind::kNone);
+  EXPECT_EQ(kind("BMW is a car and no picture"), PictureKind::kNone);
+  EXPECT_EQ(kind(std::string_view("BM12345678901 \0\0\0(\0\0\0xxxx", 20)), PictureKind::kNone);
+  EXPECT_EQ(kind(std::string_view("BM123456789012(\0\0\0xxxx", 22)), PictureKind::kOther);
+  EXPECT_EQ(kind("GIF89a"), PictureKind::kOther);
+}
+
+TEST(CsvCell, IsUtf8WhateverTheNameIs) {
+  EXPECT_EQ(csv_cell("H\xf6he"), "H\uFFFDhe");
+  EXPECT_EQ(csv_cell("H\u00f6he,m"), "\"H\u00f6he,m\"");
+}
+
+TEST(StrictJson, TakesWhatTheLibraryTakesButForWhatItWouldOverlook) {
+  const auto content = parse_strict_json(R"({"a": {"a": [{"a": 1.5}, {"a": null}]}, "b": {"a": -1}})");
+  EXPECT_EQ(content["a"]["a"][0]["a"], 1.5);
+  EXPECT_EQ(content["b"]["a"], -1);
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_NO_THROW(parse_strict_json(nested(8)));
+  EXPECT_NO_THROW(parse_strict_json(nested(32), 32));
+  expect_refused([](const std::string& text) { return error_of<std::runtime_error>([&] { parse_strict_json(text); }); },
+                 {{R"({"files": {"rank_0.safetensors": 1, "model": [{"a": 1}], "rank_0.safetensors": 2}})",
+                   "\"rank_0.safetensors\" appears twice"},
+                  {nested(9), "deeper than 8 levels"},
+                  {nested(size_t{1} << 20), "deeper than 8 levels"}});
+  for (const auto& text : {std::string("{}\0 more", 8), std::string("\xEF\xBB\xBF{}")})
+    EXPECT_THROW(parse_strict_json(text), std::runtime_error) << text;
+  for (const auto* text : {"", "{", R"({"a": 1)", R"({"a": 1}})", R"({"a": "\xff"})"})
+    EXPECT_THROW(parse_strict_json(text), nlohmann::json::exception) << text;
+}
+
+TEST(StrictJson, ErrorsNameTheTypeOfAValueOfAnySize) {
+  EXPECT_EQ(describe(nlohmann::json(-4)), "-4");
+  EXPECT_EQ(describe(nlohmann::json::array({1, 2, 3})), "a list");
+  EXPECT_EQ(describe(nlohmann::json(std::string(1000, 'x'))), "a text");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/error.h>
+#include "support/error_of.h"
+
 #include <ddprun/folds.h>
 
 #include <gtest/gtest.h>
@@ -19,28 +20,27 @@ std::vector<int64_t> made_labels() {
   return labels;
 }
 
-TEST(Folds, HaveTheSameSizeAndTheSameShareOfEachClassButForOne) {
-  const auto labels = made_labels();
-  const auto folds = assign_folds(labels, 5, 7);
-  std::map<int64_t, int64_t> sizes;
-  std::map<std::pair<int64_t, int64_t>, int64_t> of_class;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    ++sizes[folds[i]];
-    ++of_class[{folds[i], labels[i]}];
-  }
-  ASSERT_EQ(sizes.size(), 5u);
-  for (int64_t fold = 0; fold < 5; ++fold) {
-    EXPECT_EQ(sizes[fold], fold < 3 ? 21 : 20);
-    for (int64_t label = 0; label < 3; ++label) {
-      const auto share = std::ranges::count(labels, label) / 5;
-      EXPECT_GE((of_class[{fold, label}]), share);
-      EXPECT_LE((of_class[{fold, label}]), share + 1);
-    }
-  }
+// How many samples of each class each group has.
+using Counts = std::map<int64_t, std::map<int64_t, int64_t>>;
+Counts counts_of(const std::vector<int64_t>& groups, const std::vector<int64_t>& labels) {
+  Counts counts;
+  for (size_t i = 0; i < labels.size(); ++i) ++counts[groups[i]][labels[i]];
+  return counts;
 }
 
-TEST(Folds, FollowFromTheSeedAlone) {
+TEST(Folds, HaveTheSameSizeAndTheSameShareOfEachClassButForOneAndFollowFromTheSeed) {
   const auto labels = made_labels();
+  const auto counts = counts_of(assign_folds(labels, 5, 7), labels);
+  ASSERT_EQ(counts.size(), 5u);
+  for (const auto& [fold, of_class] : counts) {
+    int64_t size = 0;
+    for (const auto& [label, count] : of_class) {
+      size += count;
+      const auto share = std::ranges::count(labels, label) / 5;
+      EXPECT_TRUE(share <= count && count <= share + 1) << count << " of " << label;
+    }
+    EXPECT_EQ(size, fold < 3 ? 21 : 20);
+  }
   EXPECT_EQ(assign_folds(labels, 5, 7), assign_folds(labels, 5, 7));
   EXPECT_NE(assign_folds(labels, 5, 7), assign_folds(labels, 5, 8));
 }
@@ -51,31 +51,21 @@ TEST(Folds, AreNotMoreThanTheSamples) {
   for (const int64_t count : {0, 1, 4}) EXPECT_THROW(assign_folds(labels, count, 1), UserError) << count;
 }
 
-TEST(HeldOutSamples, AreOfEachClassItsShareAndExactlyAsManyAsAskedFor) {
+TEST(HeldOutSamples, AreOfEachClassItsShareAndLeaveOneOfEach) {
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < 300; ++i) labels.push_back(i % 4);
   const auto chosen = choose_evenly(labels, 30, 7, 1);
-  std::map<int64_t, int64_t> of_class;
-  for (size_t i = 0; i < labels.size(); ++i) of_class[labels[i]] += chosen[i] ? 1 : 0;
+  auto counts = counts_of({chosen.begin(), chosen.end()}, labels);
+  for (const auto& [label, count] : counts[1])
+    EXPECT_TRUE(count == 7 || count == 8) << label;
   EXPECT_EQ(std::ranges::count(chosen, true), 30);
-  for (const auto& [label, count] : of_class) {
-    EXPECT_GE(count, 7) << label;
-    EXPECT_LE(count, 8) << label;
-  }
   EXPECT_EQ(chosen, choose_evenly(labels, 30, 7, 1));
   EXPECT_NE(chosen, choose_evenly(labels, 30, 8, 1));
   EXPECT_NE(chosen, choose_evenly(labels, 30, 7, 2));
-}
-
-TEST(HeldOutSamples, LeaveOneOfEachClass) {
-  const std::vector<int64_t> labels{0, 0, 0, 1, 2, 2};
+  const std::vector<int64_t> few{0, 0, 0, 1, 2, 2};
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const auto chosen = choose_evenly(labels, 5, seed, 1);
-    for (int64_t label = 0; label < 3; ++label) {
-      int64_t kept = 0;
-      for (size_t i = 0; i < labels.size(); ++i) kept += labels[i] == label && !chosen[i] ? 1 : 0;
-      EXPECT_GE(kept, 1) << "class " << label << ", seed " << seed;
-    }
+    const auto most = choose_evenly(few, 5, seed, 1);
+    EXPECT_EQ(counts_of({most.begin(), most.end()}, few)[0].size(), 3U) << "seed " << seed;
   }
 }
 
@@ -91,13 +81,13 @@ std::string problems_of(const std::vector<std::pair<std::string, std::string>>& 
 }
 
 TEST(Folds, MistakesAreNamed) {
-  EXPECT_EQ(problems_of({{"folds", "5"}, {"fold", "4"}}), "");
-  EXPECT_EQ(problems_of({{"val_fraction", "0.2"}}), "");
-  EXPECT_NE(problems_of({{"folds", "5"}, {"fold", "5"}}).find("dataset.fold: expected 0 to 4"), std::string::npos);
-  EXPECT_NE(problems_of({{"folds", "1"}}).find("dataset.folds: expected 2 or more"), std::string::npos);
-  EXPECT_NE(problems_of({{"fold", "1"}}).find("dataset.fold: of how many?"), std::string::npos);
-  EXPECT_NE(problems_of({{"folds", "5"}, {"val_fraction", "0.1"}}).find("dataset.val_fraction: folds holds out val"),
-            std::string::npos);
+  expect_refused<std::vector<std::pair<std::string, std::string>>>(
+      problems_of, {{{{"folds", "5"}, {"fold", "4"}}, ""},
+                    {{{"val_fraction", "0.2"}}, ""},
+                    {{{"folds", "5"}, {"fold", "5"}}, "dataset.fold: expected 0 to 4"},
+                    {{{"folds", "1"}}, "dataset.folds: expected 2 or more"},
+                    {{{"fold", "1"}}, "dataset.fold: of how many?"},
+                    {{{"folds", "5"}, {"val_fraction", "0.1"}}, "dataset.val_fraction: folds holds out val"}});
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/error.h>
+// What training does to images. tests/differential/photo_test.py compares what changes pixels with torchvision; here
+// are small numbers.
+#include "support/error_of.h"
+
 #include <ddprun/image_augment.h>
+#include <ddprun/pixel_changes.h>
 #include <ddprun/random.h>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
 
 namespace ddprun {
 namespace {
@@ -21,13 +20,17 @@ at::Tensor images(int64_t count) { return at::rand({count, 2, kHeight, kWidth});
 
 // One sample at a time, one pixel at a time.
 at::Tensor expected(const ImageAugmentation& how, const at::Tensor& image, int64_t number, const AugmentKey& key) {
-  const auto draws = uniform_for_samples(key.seed, key.epoch, at::tensor({number}, at::kLong), 5);
+  const auto drawn_in = [&](int64_t epoch) {
+    return uniform_for_samples(key.seed, epoch, at::tensor({number}, at::kLong), 5)[0];
+  };
+  const auto draws = drawn_in(key.epoch);
   const auto draw = [&](int64_t i, int64_t bound) {
-    return static_cast<int64_t>(draws[0][i].item<float>() * static_cast<float>(bound));
+    return static_cast<int64_t>(draws[i].item<float>() * static_cast<float>(bound));
   };
   const int64_t places = 2 * how.crop_padding + 1;
   const int64_t dy = draw(0, places) - how.crop_padding, dx = draw(1, places) - how.crop_padding;
-  const bool mirror = how.flip && draws[0][2].item<float>() < 0.5F;
+  const bool first_side = (how.flip_alternates ? drawn_in(0) : draws)[2].item<float>() < 0.5F;
+  const bool mirror = how.flip && first_side != (how.flip_alternates && key.epoch % 2 == 1);
   const int64_t top = draw(3, kHeight) - how.cutout / 2, left = draw(4, kWidth) - how.cutout / 2;
   const auto reflect = [](int64_t at, int64_t size) { return at < 0 ? -at : (at >= size ? 2 * size - 2 - at : at); };
   auto result = at::empty_like(image);
@@ -46,51 +49,30 @@ at::Tensor expected(const ImageAugmentation& how, const at::Tensor& image, int64
   return result;
 }
 
+// So each sample's result depends on its number, the seed and the epoch alone, and alternating flips show both sides.
 TEST(ImageAugmentation, DoesToEachSampleWhatALoopWould) {
   const auto input = images(6);
   const auto index = at::tensor({4, 0, 17, 3, 99, 5}, at::kLong);
-  const std::array<ImageAugmentation, 5> ways = {{{.crop_padding = 3},
-                                                  {.crop_padding = 3, .crop_reflect = true},
-                                                  {.flip = true},
-                                                  {.cutout = 5},
-                                                  {.crop_padding = 2, .flip = true, .cutout = 4}}};
+  const std::vector<ImageAugmentation> ways{{.crop_padding = 3},
+                                            {.crop_padding = 3, .crop_reflect = true},
+                                            {.flip = true},
+                                            {.flip = true, .flip_alternates = true},
+                                            {.cutout = 5},
+                                            {.crop_padding = 2, .flip = true, .cutout = 4},
+                                            {.crop_padding = 2, .flip = true, .flip_alternates = true, .cutout = 4}};
   for (const auto& how : ways) {
-    const auto result = how.apply(input, index, kKey, kBlack);
-    for (int64_t b = 0; b < 6; ++b) {
-      EXPECT_TRUE(result[b].equal(expected(how, input[b], index[b].item<int64_t>(), kKey)))
-          << "sample " << b << " padding " << how.crop_padding << " cutout " << how.cutout;
+    for (const auto& key : {kKey, AugmentKey{.seed = 3, .epoch = 6}, AugmentKey{.seed = 4, .epoch = 0}}) {
+      const auto result = how.apply(input, index, key, kBlack);
+      for (int64_t b = 0; b < 6; ++b) {
+        EXPECT_TRUE(result[b].equal(expected(how, input[b], index[b].item<int64_t>(), key)))
+            << "sample " << b << " padding " << how.crop_padding << " cutout " << how.cutout << " epoch " << key.epoch;
+      }
     }
   }
+  EXPECT_TRUE(ImageAugmentation().apply(input, index, kKey, kBlack).is_same(input)) << "nothing by default";
 }
 
-TEST(ImageAugmentation, IsTheSameForAnySplitIntoRanks) {
-  const ImageAugmentation how = {.crop_padding = 4, .flip = true, .cutout = 3};
-  const auto input = images(12);
-  const auto index = at::randperm(1000, at::kLong).narrow(0, 0, 12).contiguous();
-  const auto whole = how.apply(input, index, kKey, kBlack);
-  for (const int64_t ranks : {2, 3, 4}) {
-    std::vector<at::Tensor> parts;
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      const int64_t count = 12 / ranks;
-      parts.push_back(
-          how.apply(input.narrow(0, rank * count, count), index.narrow(0, rank * count, count), kKey, kBlack));
-    }
-    EXPECT_TRUE(at::cat(parts).equal(whole)) << ranks;
-  }
-}
-
-TEST(ImageAugmentation, PaddingWithTheBlackOfNormalizationEqualsPaddingBeforeIt) {
-  const ImageAugmentation how = {.crop_padding = 3, .flip = true};
-  const auto pixels = images(8);
-  const auto mean = at::tensor({0.3, 0.6}, at::kFloat).view({1, 2, 1, 1}),
-             std = at::tensor({0.2, 0.5}, at::kFloat).view({1, 2, 1, 1});
-  const auto index = at::arange(8, at::kLong);
-  const auto before = (how.apply(pixels, index, kKey, {0, 0}) - mean) / std;
-  const auto after = how.apply((pixels - mean) / std, index, kKey, {-0.3 / 0.2, -0.6 / 0.5});
-  EXPECT_TRUE(before.allclose(after, 0, 1e-6));
-}
-
-// docs/plugins.md tells it to authors of datasets: what is padded has no class, -100.
+// docs/plugins.md says it to authors of datasets: what is padded has no class, -100.
 TEST(ImageAugmentation, MovesAMaskAsItsPicture) {
   const ImageAugmentation how = {.crop_padding = 3, .flip = true};
   const auto classes = at::randint(5, {8, kHeight, kWidth}, at::kLong), index = at::arange(8, at::kLong);
@@ -100,98 +82,92 @@ TEST(ImageAugmentation, MovesAMaskAsItsPicture) {
   EXPECT_FALSE(mask.equal(classes));
 }
 
-TEST(ImageAugmentation, DiffersBySampleEpochAndSeed) {
-  const ImageAugmentation how = {.crop_padding = 4, .flip = true};
-  const auto one = images(1);
-  const auto input = one.expand({32, -1, -1, -1});
-  const auto index = at::arange(32, at::kLong);
-  const auto result = how.apply(input, index, kKey, kBlack);
-  int64_t different = 0;
-  for (int64_t b = 1; b < 32; ++b) different += result[b].equal(result[0]) ? 0 : 1;
-  EXPECT_GE(different, 28);
-  EXPECT_FALSE(how.apply(input, index, {.seed = 3, .epoch = 6}, kBlack).equal(result));
-  EXPECT_FALSE(how.apply(input, index, {.seed = 4, .epoch = 5}, kBlack).equal(result));
-}
-
-// Which of the samples `index` show their other side in this epoch, [B] bool. No image is its own mirror image.
-at::Tensor mirrored_of(const ImageAugmentation& how, const at::Tensor& index, int64_t epoch) {
-  const auto one = at::arange(2 * kHeight * kWidth, at::kFloat).view({1, 2, kHeight, kWidth});
-  const auto input = one.expand({index.size(0), -1, -1, -1});
-  const auto result = how.apply(input, index, {.seed = 3, .epoch = epoch}, kBlack);
-  const auto mirror = result.eq(input.flip(3)).flatten(1).all(1);
-  EXPECT_TRUE(mirror.logical_xor(result.eq(input).flatten(1).all(1)).all().item<bool>());
-  return mirror;
-}
-
-TEST(AlternatingFlips, ShowEachSampleBothSidesInTwoEpochs) {
-  const ImageAugmentation how = {.flip = true, .flip_alternates = true};
-  const auto index = at::arange(1000, at::kLong);
-  const auto first = mirrored_of(how, index, 0);
-  EXPECT_NEAR(first.sum().item<double>(), 500, 80);
-  for (int64_t epoch = 1; epoch < 6; ++epoch) {
-    EXPECT_TRUE(mirrored_of(how, index, epoch).equal(epoch % 2 == 0 ? first : first.logical_not())) << epoch;
-  }
-  const ImageAugmentation random = {.flip = true};
-  EXPECT_FALSE(mirrored_of(random, index, 1).equal(first.logical_not()));
-  EXPECT_FALSE(mirrored_of(random, index, 2).equal(first));
-}
-
-TEST(AlternatingFlips, BeginAsRandomOnesDo) {
-  const auto index = at::arange(100, at::kLong);
-  EXPECT_TRUE(
-      mirrored_of({.flip = true, .flip_alternates = true}, index, 0).equal(mirrored_of({.flip = true}, index, 0)));
-}
-
-TEST(AlternatingFlips, DoNotDependOnTheBatch) {
-  const ImageAugmentation how = {.flip = true, .flip_alternates = true};
-  for (const int64_t epoch : {0, 1, 2}) {
-    const auto all = mirrored_of(how, at::arange(64, at::kLong), epoch);
-    const auto index = at::randperm(64, at::kLong).narrow(0, 0, 20).contiguous();
-    EXPECT_TRUE(mirrored_of(how, index, epoch).equal(all.index_select(0, index))) << epoch;
-  }
-}
-
-TEST(AlternatingFlips, LeaveCropAndCutoutAsTheyAre) {
-  const auto input = images(32);
-  const auto index = at::arange(32, at::kLong);
-  const ImageAugmentation random = {.crop_padding = 2, .cutout = 3};
-  const ImageAugmentation alternating = {.crop_padding = 2, .flip_alternates = true, .cutout = 3};
-  EXPECT_TRUE(random.apply(input, index, kKey, kBlack).equal(alternating.apply(input, index, kKey, kBlack)));
-  const ImageAugmentation flipping = {.crop_padding = 2, .flip = true, .flip_alternates = true, .cutout = 3};
-  const auto mirror = mirrored_of({.flip = true, .flip_alternates = true}, index, kKey.epoch);
-  const auto result = flipping.apply(input, index, kKey, kBlack);
-  const auto plain = random.apply(input, index, kKey, kBlack);
-  for (int64_t b = 0; b < 32; ++b) EXPECT_NE(result[b].equal(plain[b]), mirror[b].item<bool>()) << b;
-}
-
-TEST(ImageAugmentation, ChangesNothingByDefault) {
-  const auto input = images(3);
-  EXPECT_TRUE(ImageAugmentation().apply(input, at::arange(3, at::kLong), kKey, kBlack).is_same(input));
-}
-
-TEST(ImageAugmentation, NamesAReflectionBeyondTheImage) {
-  const ImageAugmentation how = {.crop_padding = kHeight, .crop_reflect = true};
-  try {
-    how.apply(images(1), at::arange(1, at::kLong), kKey, kBlack);
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("crop_padding: 9 with crop_mode: reflect, but the images are 9 x 12"));
-  }
-}
-
-TEST(ImageAugmentation, TakesItsDefaultsFromWhoReadsIt) {
+TEST(ImageAugmentation, ReadsItsOptionsAndNamesAReflectionBeyondTheImage) {
   auto values = Value::map();
-  values.set("flip", Value::scalar("true"));
-  values.set("crop_mode", Value::scalar("reflect"));
-  values.set("flip_mode", Value::scalar("alternating"));
+  for (const auto& [name, value] : {std::pair("flip", "true"), {"crop_mode", "reflect"}, {"flip_mode", "alternating"}})
+    values.set(name, Value::scalar(value));
   Options options(std::move(values), "dataset");
-  ImageAugmentation how = {.crop_padding = 4};
+  ImageAugmentation how = {.crop_padding = kHeight};
   how.read(options);
   EXPECT_TRUE(options.problems().empty());
-  EXPECT_EQ(how.crop_padding, 4);
-  EXPECT_TRUE(how.crop_reflect);
-  EXPECT_TRUE(how.flip);
-  EXPECT_TRUE(how.flip_alternates);
+  EXPECT_EQ(how.crop_padding, kHeight) << "the default is that of its reader";
+  EXPECT_TRUE(how.flip && how.flip_alternates && how.crop_reflect);
+  EXPECT_TRUE(says(error_of([&] { how.apply(images(1), at::arange(1, at::kLong), kKey, kBlack); }),
+                   "crop_padding: 9 with crop_mode: reflect, but the images are 9 x 12"));
+}
+
+at::Tensor bytes(const std::vector<int64_t>& values, at::IntArrayRef shape) {
+  return at::tensor(values, at::kLong).to(at::kByte).view(shape);
+}
+
+TEST(PixelChanges, OfValues) {
+  const auto picture = bytes({0, 10, 100, 250}, {1, 2, 2});
+  EXPECT_TRUE(adjust_brightness(picture, 1.5).equal(bytes({0, 15, 150, 255}, {1, 2, 2})));
+  EXPECT_TRUE(adjust_contrast(picture, 0.5).equal(bytes({45, 50, 95, 170}, {1, 2, 2})));  // around 90
+  EXPECT_TRUE(posterize(picture, 3).equal(bytes({0, 0, 96, 224}, {1, 2, 2})));
+  EXPECT_TRUE(solarize(picture, 100).equal(bytes({0, 10, 155, 5}, {1, 2, 2})));
+  EXPECT_TRUE(autocontrast(bytes({50, 60, 100, 150}, {1, 2, 2})).equal(bytes({0, 25, 127, 255}, {1, 2, 2})));
+  EXPECT_TRUE(autocontrast(bytes({7, 7}, {1, 1, 2})).equal(bytes({7, 7}, {1, 1, 2})));
+  const auto spread = equalize(at::arange(1024, at::kLong).div(16, "floor").add(100).to(at::kByte).view({1, 32, 32}));
+  EXPECT_LE(spread.min().item<int64_t>(), 1);
+  EXPECT_GE(spread.max().item<int64_t>(), 250);
+  EXPECT_TRUE(spread.to(at::kInt).flatten().diff().ge(0).all().item<bool>());
+}
+
+TEST(PixelChanges, OfColours) {
+  const auto red = bytes({200, 0, 0}, {3, 1, 1});
+  EXPECT_TRUE(adjust_saturation(red, 0).equal(bytes({60, 60, 60}, {3, 1, 1})));
+  EXPECT_TRUE(adjust_hue(red, 1.0 / 3).equal(bytes({0, 200, 0}, {3, 1, 1})));
+  EXPECT_TRUE(adjust_hue(red, -1.0 / 3).equal(bytes({0, 0, 200}, {3, 1, 1})));
+  const auto any = at::randint(256, {3, 9, 8}, at::kByte);
+  EXPECT_TRUE(adjust_hue(any, 0).equal(any));
+  const auto grey = at::randint(256, {1, 9, 8}, at::kByte);
+  EXPECT_TRUE(adjust_hue(grey, 0.3).equal(grey));
+  EXPECT_TRUE(adjust_saturation(grey, 0.3).equal(grey));
+}
+
+TEST(PixelChanges, OfPlaces) {
+  auto dot = at::full({1, 5, 5}, 13, at::kByte);
+  dot[0][2][2] = 26;
+  const auto smooth = adjust_sharpness(dot, 0);
+  for (const auto& [y, x, value] : {std::tuple{2, 2, 18}, {1, 1, 14}, {0, 0, 13}})  // even parts and edges stay
+    EXPECT_EQ(smooth[0][y][x].item<int64_t>(), value);
+  EXPECT_TRUE(adjust_sharpness(dot, 1).equal(dot));
+  const auto picture = at::arange(24, at::kByte).add(1).view({1, 4, 6});
+  auto shifted = at::zeros_like(picture);
+  shifted.narrow(2, 2, 4).copy_(picture.narrow(2, 0, 4));
+  EXPECT_TRUE(transform_affine(picture, {1, 0, -2, 0, 1, 0}).equal(shifted));
+  const auto square = picture.narrow(2, 0, 4).contiguous();
+  EXPECT_TRUE(rotate(square, 90).equal(square.rot90(1, {1, 2})));
+  EXPECT_TRUE(rotate(square, 180).equal(square.rot90(2, {1, 2})));
+}
+
+TEST(PixelAugmentation, DependsOnSampleEpochAndSeedAlone) {
+  const auto picture = at::randint(256, {3, 20, 24}, at::kByte);
+  for (const auto& how : {ImageAugmentation{.rotation = 30}, ImageAugmentation{.color_jitter = {0.4, 0.4, 0.4, 0.1}},
+                          ImageAugmentation{.trivial_augment = true}}) {
+    ASSERT_TRUE(how.changes_pixels());
+    int64_t otherwise = 0;
+    for (int64_t sample = 0; sample < 30; ++sample) {
+      const auto once = how.change_pixels(picture, sample, {.seed = 1, .epoch = 4});
+      EXPECT_TRUE(how.change_pixels(picture.clone(), sample, {.seed = 1, .epoch = 4}).equal(once));
+      for (const auto& key : {AugmentKey{.seed = 1, .epoch = 5}, {.seed = 2, .epoch = 4}})
+        otherwise += how.change_pixels(picture, sample, key).equal(once) ? 0 : 1;
+    }
+    EXPECT_GE(otherwise, 40);
+  }
+  EXPECT_TRUE(ImageAugmentation().change_pixels(picture, 1, {}).is_same(picture));
+}
+
+TEST(Erasing, LeavesTheInputOfApplyAsItIsAndAsManyImagesAsAsked) {
+  const ImageAugmentation how{.erasing = 0.25};
+  const auto input = at::ones({400, 2, 12, 10}), index = at::arange(400, at::kLong);
+  const auto result = how.apply(input, index, {.seed = 3}, {0, 0});
+  EXPECT_TRUE(input.eq(1).all().item<bool>());
+  EXPECT_NEAR(result.eq(0).flatten(1).any(1).sum().item<double>(), 100, 30);
+  EXPECT_TRUE(result.select(1, 0).equal(result.select(1, 1)));
+  const auto some = how.apply(input.narrow(0, 0, 7), index.narrow(0, 100, 7), {.seed = 3}, {0, 0});
+  EXPECT_TRUE(some.equal(result.narrow(0, 100, 7)));
 }
 
 }  // namespace

@@ -98,61 +98,37 @@ bool mostly_near(const at::Tensor& one, const at::Tensor& other, at::ScalarType 
 TEST_P(Pooled, NormalisesAsBatchNormDoes) {
   torch::manual_seed(3);
   const auto& [sizes, type] = GetParam();
-  Twins twins({.channels = sizes[1]});
-  for (int step = 0; step < 2; ++step) {
+  Twins twins({.channels = sizes[1], .momentum = 0.5});
+  for (const bool training : {true, true, false}) {  // in evaluation by the running statistics
+    for (auto* layer : {&twins.ours, &twins.plain}) (*layer)->train(training);
     const auto input = images(sizes, type).requires_grad_();
     const auto output = twins.ours->pool_relu(input), expected = twins.expected(input);
     EXPECT_TRUE(near(output, expected, type));
     const auto factor = torch::randn(output.sizes()).to(type);
     EXPECT_TRUE(mostly_near(gradient_of(input, output, factor), gradient_of(input, expected, factor), type));
   }
-  for (const auto& entry : twins.plain->named_buffers()) {
+  for (const auto& entry : twins.plain->named_buffers())
     EXPECT_TRUE(near(twins.ours->named_buffers()[entry.key()], entry.value(), at::kFloat)) << entry.key();
-  }
 }
 
-TEST(PooledBatchNorm, HasTheGradientsOfItsWeights) {
+TEST(PooledBatchNorm, HasTheGradientsOfItsWeightsThoseOfZeroToo) {
   torch::manual_seed(4);
-  Twins twins({.channels = 20});
-  const auto input = images({4, 20, 7, 8});
-  const auto factor = torch::randn({4, 20, 3, 4});
-  (twins.ours->pool_relu(input) * factor).sum().backward();
-  (twins.expected(input) * factor).sum().backward();
-  for (const auto& entry : twins.plain->named_parameters()) {
-    EXPECT_TRUE(near(twins.ours->named_parameters()[entry.key()].grad(), entry.value().grad(), at::kFloat))
-        << entry.key();
+  for (const bool zero : {false, true}) {
+    Twins twins({.channels = 20});
+    for (auto* layer : {&twins.ours, &twins.plain}) {
+      const torch::NoGradGuard no_gradients;
+      if (!zero) continue;
+      (*layer)->named_parameters()["weight"].zero_();
+      (*layer)->named_parameters()["bias"].fill_(1);
+    }
+    const auto input = images({4, 20, 7, 8}), factor = torch::randn({4, 20, 3, 4});
+    (twins.ours->pool_relu(input) * factor).sum().backward();
+    (twins.expected(input) * factor).sum().backward();
+    for (const auto& entry : twins.plain->named_parameters()) {
+      const auto& gradient = twins.ours->named_parameters()[entry.key()].grad();
+      EXPECT_TRUE(near(gradient, entry.value().grad(), at::kFloat)) << entry.key() << zero;
+    }
   }
-}
-
-TEST(PooledBatchNorm, AWeightOfZeroHasTheGradientOfTorch) {
-  torch::manual_seed(5);
-  Twins twins({.channels = 16});
-  const torch::NoGradGuard no_gradients;
-  for (auto* layer : {&twins.ours, &twins.plain}) {
-    (*layer)->named_parameters()["weight"].zero_();
-    (*layer)->named_parameters()["bias"].fill_(1);
-  }
-  const torch::AutoGradMode gradients(true);
-  const auto input = images({2, 16, 4, 4});
-  twins.ours->pool_relu(input).sum().backward();
-  twins.expected(input).sum().backward();
-  EXPECT_TRUE(near(twins.ours->named_parameters()["weight"].grad(), twins.plain->named_parameters()["weight"].grad(),
-                   at::kFloat));
-}
-
-TEST(PooledBatchNorm, NormalisesWithRunningStatisticsInEvaluation) {
-  torch::manual_seed(6);
-  Twins twins({.channels = 16, .eps = 1e-3, .momentum = 0.5, .scale = false});
-  const auto training = images({4, 16, 6, 6});
-  twins.ours->pool_relu(training);
-  twins.plain(training);
-  twins.ours->eval();
-  twins.plain->eval();
-  const auto input = images({4, 16, 6, 6}).requires_grad_();
-  const auto output = twins.ours->pool_relu(input), expected = twins.expected(input);
-  EXPECT_TRUE(near(output, expected, at::kFloat));
-  const auto factor = torch::randn(output.sizes());
-  EXPECT_TRUE(mostly_near(gradient_of(input, output, factor), gradient_of(input, expected, factor), at::kFloat));
 }
 
 TEST(PooledBatchNorm, KeepsTheVarianceOfValuesFarFromZero) {
@@ -203,27 +179,20 @@ TEST(FusedLayers, SwitchedOffHaveTheBitsOfTorch) {
   EXPECT_TRUE(dropped.equal(at::dropout(input, 0.3, true)));
 }
 
-class Dropped : public testing::TestWithParam<at::ScalarType> {};
-INSTANTIATE_TEST_SUITE_P(Types, Dropped, testing::Values(at::kFloat, at::kBFloat16));
-
-TEST_P(Dropped, DropsTheAskedShareAndScalesTheRest) {
+TEST(Dropout, DropsTheAskedShareAndItsGradientsAndScalesTheRest) {
   torch::manual_seed(9);
-  const auto input = torch::ones({1001, 103}, GetParam());
-  for (const double p : {0.25, 0.5, 0.9}) {
-    const auto output = ddprun::dropout(input, p, true);
-    const auto share = output.eq(0).to(at::kDouble).mean().item<double>();
-    EXPECT_NEAR(share, p, 5 * std::sqrt(p * (1 - p) / static_cast<double>(input.numel())));
-    const auto kept = output.masked_select(output.ne(0)).to(at::kDouble);
-    EXPECT_TRUE(at::allclose(kept, torch::full_like(kept, 1 / (1 - p)), 1e-2));
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const auto input = torch::ones({7, 11, 13, 103}, type).contiguous(kLayout).requires_grad_();
+    for (const double p : {0.25, 0.5, 0.9}) {
+      const auto output = ddprun::dropout(input, p, true);
+      const auto share = output.eq(0).to(at::kDouble).mean().item<double>();
+      EXPECT_NEAR(share, p, 5 * std::sqrt(p * (1 - p) / static_cast<double>(input.numel())));
+      const auto kept = output.masked_select(output.ne(0)).to(at::kDouble);
+      EXPECT_TRUE(at::allclose(kept, torch::full_like(kept, 1 / (1 - p)), 1e-2));
+      const auto factor = torch::randn(output.sizes()).to(type);  // lies in memory in another order than the input
+      EXPECT_TRUE(gradient_of(input, output, factor).equal(output.detach() * factor));
+    }
   }
-}
-
-TEST_P(Dropped, DropsTheGradientsOfWhatItDropped) {
-  torch::manual_seed(10);
-  const auto input = torch::ones({3, 5, 7, 6}, GetParam()).contiguous(kLayout).requires_grad_();
-  const auto output = ddprun::dropout(input, 0.5, true);
-  const auto factor = torch::randn(output.sizes()).to(GetParam());  // lies in memory in another order than the input
-  EXPECT_TRUE(gradient_of(input, output, factor).equal(output.detach() * factor));
 }
 
 TEST(Dropout, DrawsAnewEachTimeAndAgainFromAState) {

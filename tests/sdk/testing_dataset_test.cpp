@@ -1,76 +1,185 @@
 // SPDX-License-Identifier: MIT
-// The checks of <ddprun/testing.h> with a good dataset, which all of them pass, and one dataset for each thing that
-// they find.
+// The checks of <ddprun/testing.h> with a good dataset, which all of them pass, and a fault for each thing that they
+// find.
+#include "support/error_of.h"
+
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 #include <ddprun/random.h>
 #include <ddprun/testing/dataset.h>
 
-#include <gmock/gmock.h>
 #include <torch/types.h>
 
 #include <atomic>
 #include <cmath>
 #include <latch>
+#include <numeric>
 #include <thread>
 
 namespace ddprun::check {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
+using Indices = std::span<const int64_t>;
 
 // Images that are a function of their number, and an augmentation that is one of the number, the seed and the epoch.
+// A fault takes the place of one of its hooks.
 class Pictures : public Dataset {
  public:
-  void start() override {}
-  DataSpec spec() const override {
-    return {.sample_shape = {1, 3, 3}, .classes = 4, .class_names = {"a", "b", "c", "d"}};
-  }
-  int64_t size(Split split) const override { return split == Split::kTrain ? 50 : split == Split::kVal ? 9 : 0; }
+  std::function<void()> starts = [] {};
+  std::function<Batch(Split, Indices)> gets = good;
+  std::function<void(Batch&, const AugmentKey&)> augments = [](Batch& batch, const AugmentKey& key) {
+    batch.input = batch.input + uniform_for_samples(key.seed, key.epoch, batch.index, 1).reshape({-1, 1, 1, 1});
+  };
+  DataSpec promised{.sample_shape = {1, 3, 3}, .classes = 4, .class_names = {"a", "b", "c", "d"}};
 
-  Batch get(Split split, std::span<const int64_t> indices) const override {
+  static Batch good(Split split, Indices indices) {
     const auto index = torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()));
     const auto seed = split == Split::kTrain ? 1U : 2U;
     return {
         .input = uniform_for_samples(seed, 0, index, 9).reshape({-1, 1, 3, 3}), .target = index % 4, .index = index};
   }
 
-  void augment(Batch& batch, const AugmentKey& key) const override {
-    batch.input = batch.input + uniform_for_samples(key.seed, key.epoch, batch.index, 1).reshape({-1, 1, 1, 1});
+  // Spoils what get() gives.
+  void changes(const std::function<void(Batch&)>& change) {
+    gets = [change](Split split, Indices indices) {
+      auto batch = good(split, indices);
+      change(batch);
+      return batch;
+    };
   }
+
+  void start() override { starts(); }
+  DataSpec spec() const override { return promised; }
+  int64_t size(Split split) const override { return split == Split::kTrain ? 50 : split == Split::kVal ? 9 : 0; }
+  Batch get(Split split, Indices indices) const override { return gets(split, indices); }
+  void augment(Batch& batch, const AugmentKey& key) const override { augments(batch, key); }
 };
 
-template <class Kind>
-DatasetTest dataset_test_of() {
-  return {.make = [] { return std::make_shared<Kind>(); }};
+using SpoilData = std::function<void(Pictures&)>;
+
+DatasetTest data_test(const SpoilData& spoil) {
+  return {.make = [spoil] {
+    auto dataset = std::make_shared<Pictures>();
+    spoil(*dataset);
+    return dataset;
+  }};
+}
+
+// Extras of this number.
+void with_age(Pictures& data, double age) {
+  data.promised = {.sample_shape = {1, 3, 3}, .classes = 4, .extras = {{"age", {}}}};
+  data.changes([age](Batch& batch) { batch.extras["age"] = torch::full({batch.size()}, age); });
 }
 
 TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
-  EXPECT_THAT(all(dataset_test_of<Pictures>()), IsEmpty());
-  EXPECT_THAT(all(DatasetTest{.make = dataset_test_of<Pictures>().make, .samples = 7}), IsEmpty());
+  EXPECT_EQ(all(data_test([](Pictures&) {})), std::vector<std::string>());
+  EXPECT_EQ(all(data_test([](Pictures& data) { with_age(data, 7); })), std::vector<std::string>());
+  EXPECT_EQ(all(DatasetTest{.make = data_test([](Pictures&) {}).make, .samples = 7}), std::vector<std::string>());
 }
 
-// What `change` makes of the batches of a good dataset.
-template <class Change>
-DatasetTest changed(Change change) {
-  struct Changed : Pictures {
-    explicit Changed(Change one) : change(one) {}
-    Batch get(Split split, std::span<const int64_t> indices) const override {
-      auto batch = Pictures::get(split, indices);
-      change(batch);
-      return batch;
-    }
-    Change change;
+// The second row of a batch is the first one's neighbour.
+void count_on(Pictures& data) {
+  data.gets = [](Split split, Indices indices) {
+    std::vector<int64_t> numbers(indices.size());
+    std::iota(numbers.begin(), numbers.end(), indices[0]);
+    auto batch = Pictures::good(split, numbers);
+    batch.index = torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()));
+    return batch;
   };
-  return {.make = [change] { return std::make_shared<Changed>(change); }};
 }
 
-// Bytes that the runner may make batches of.
+// Hands out its own memory.
+void lend(Pictures& data) {
+  std::vector<int64_t> all(50);
+  std::iota(all.begin(), all.end(), 0);
+  data.gets = [kept = Pictures::good(Split::kTrain, all)](Split split, Indices indices) {
+    const auto count = static_cast<int64_t>(indices.size());
+    const bool in_order = split == Split::kTrain && indices.back() - indices.front() == count - 1;
+    if (!in_order) return Pictures::good(split, indices);
+    return Batch{.input = kept.input.narrow(0, indices.front(), count),
+                 .target = kept.target.narrow(0, indices.front(), count),
+                 .index = kept.index.narrow(0, indices.front(), count)};
+  };
+}
+
+// Right in the thread that started it, as a file position in a thread_local is.
+void stay_at_home(Pictures& data) {
+  const auto home = std::make_shared<std::thread::id>();
+  data.starts = [home] { *home = std::this_thread::get_id(); };
+  data.gets = [home](Split split, Indices indices) {
+    if (std::this_thread::get_id() != *home) throw std::runtime_error("not started in this thread");
+    return Pictures::good(split, indices);
+  };
+}
+
+// Remembers what it is asked for. The first two of other threads wait for each other there, so that one of them is
+// overtaken for certain.
+void be_overtaken(Pictures& data) {
+  struct Shared {
+    std::thread::id home = std::this_thread::get_id();
+    std::atomic<int> guests = 0, first = 0;
+    std::latch both{2};
+    std::vector<int64_t> asked;
+  };
+  data.gets = [shared = std::make_shared<Shared>()](Split split, Indices indices) {
+    if (std::this_thread::get_id() == shared->home || shared->guests.fetch_add(1) >= 2)
+      return Pictures::good(split, indices);
+    if (shared->first.fetch_add(1) == 0) shared->asked.assign(indices.begin(), indices.end());
+    shared->both.arrive_and_wait();
+    return Pictures::good(split, shared->asked);
+  };
+}
+
+TEST(DatasetChecks, FindEachFault) {
+  int made = 0;
+  struct Fault {
+    std::string (*check)(const DatasetTest&);
+    SpoilData spoil;
+    std::string words;
+  };
+  const std::vector<Fault> faults{
+      {samples, [](Pictures& data) { data.starts = [] { throw std::runtime_error("no file data.bin"); }; },
+       "start() threw: no file data.bin"},
+      {samples, [](Pictures& data) { data.changes([](Batch& batch) { batch.input = batch.input.squeeze(1); }); },
+       "split train: get() gives samples of [3, 3], but spec() promises samples of [1, 3, 3]"},
+      {samples, [](Pictures& data) { data.changes([](Batch& batch) { batch.input = batch.input / 0; }); },
+       "NaN or infinite"},
+      {samples, [](Pictures& data) { with_age(data, std::nan("")); }, "split train: age has NaN among its numbers"},
+      {samples, [](Pictures& data) { data.promised.class_names = {"a"}; }, "spec() has 1 class names for 4 classes"},
+      {same_samples, count_on, "sample 0 is not the same in another batch, or where it is asked for twice"},
+      {same_samples,
+       [](Pictures& data) { data.changes([](Batch& batch) { batch.input = torch::rand_like(batch.input); }); },
+       "sample 0 is not the same in another batch"},
+      {same_samples, lend, "get() must hand out memory of its own"},
+      {same_samples, stay_at_home, "in one of 4 threads: get() threw: not started in this thread"},
+      {same_samples, be_overtaken, "in one of 4 threads: sample ... must change nothing that they share"},
+      {same_samples,
+       [&](Pictures& data) { data.changes([number = ++made](Batch& batch) { batch.input = batch.input + number; }); },
+       "when the dataset is made again ... each rank"},
+      {augmentation,
+       [](Pictures& data) {
+         data.augments = [](Batch& batch, const AugmentKey&) {
+           batch.input = batch.input + torch::rand({batch.size(), 1, 1, 1});
+         };
+       },
+       "uniform_for_samples()"},
+      {augmentation,
+       [](Pictures& data) {
+         data.augments = [](Batch& batch, const AugmentKey&) {
+           batch.input = batch.input + batch.input.slice(0, 0, 1);
+         };
+       },
+       "in another batch"}};
+  for (const auto& fault : faults) EXPECT_TRUE(says(fault.check(data_test(fault.spoil)), fault.words));
+  const auto found = all(data_test(faults.back().spoil));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(says(found[0], "augmentation: augment() "));
+}
+
+// Bytes that the runner may make batches of; one factor is wrong.
 class Lent : public Dataset {
  public:
+  Lent(double of_get, double of_augment) : of_get_(of_get), of_augment_(of_augment) {}
   void start() override {
     const auto bytes = std::make_shared<std::vector<uint8_t>>(20 * 9);
     for (size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = static_cast<uint8_t>(37 * i);
@@ -79,201 +188,29 @@ class Lent : public Dataset {
   }
   DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4}; }
   int64_t size(Split split) const override { return split == Split::kTrain ? 20 : 0; }
-  Batch get(Split, std::span<const int64_t> indices) const override { return store_.gather(indices); }
+  Batch get(Split, Indices indices) const override {
+    auto batch = store_.gather(indices);
+    batch.input = batch.input * of_get_;
+    return batch;
+  }
   void augment(Batch& batch, const AugmentKey& key) const override {
-    batch.input = augmentation_.apply(batch.input, batch.index, key, {-2});
+    batch.input = augmentation_.apply(batch.input, batch.index, key, {-2}) * of_augment_;
   }
   ImageSource images(Split) const override { return {&store_, &augmentation_}; }
 
- protected:
+ private:
   ImageStore store_;
   ImageAugmentation augmentation_{.crop_padding = 1, .flip = true};
+  double of_get_, of_augment_;
 };
 
 TEST(DatasetImages, AreWhatGetAndAugmentMake) {
-  struct OtherSamples : Lent {
-    Batch get(Split split, std::span<const int64_t> indices) const override {
-      auto batch = Lent::get(split, indices);
-      batch.input = batch.input * 2;
-      return batch;
-    }
+  const auto lent = [](double of_get, double of_augment) {
+    return DatasetTest{.make = [=] { return std::make_shared<Lent>(of_get, of_augment); }};
   };
-  struct OtherAugmentation : Lent {
-    void augment(Batch& batch, const AugmentKey&) const override { batch.input = batch.input.flip(3); }
-  };
-  EXPECT_THAT(all(dataset_test_of<Lent>()), IsEmpty());
-  EXPECT_THAT(images(dataset_test_of<OtherSamples>()),
-              HasSubstr("split train: get() gives other samples than images()"));
-  EXPECT_THAT(images(dataset_test_of<OtherAugmentation>()),
-              HasSubstr("augment() does something other than the augmentation"));
-}
-
-struct WithANameTooFew : Pictures {
-  DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4, .class_names = {"a"}}; }
-};
-
-struct WithExtrasOf : Pictures {
-  explicit WithExtrasOf(double one) : age(one) {}
-  DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4, .extras = {{"age", {}}}}; }
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = Pictures::get(split, indices);
-    batch.extras["age"] = torch::full({batch.size()}, age);
-    return batch;
-  }
-  const double age;
-};
-
-TEST(DatasetSamples, AreWhatSpecTellsAndNumbers) {
-  const auto with_age = [](double age) {
-    return DatasetTest{.make = [age] { return std::make_shared<WithExtrasOf>(age); }};
-  };
-  EXPECT_EQ(samples(changed([](Batch& batch) { batch.input = batch.input.squeeze(1); })),
-            "split train: get() gives samples of [3, 3], but spec() promises samples of [1, 3, 3]");
-  EXPECT_THAT(samples(changed([](Batch& batch) { batch.input = batch.input / 0; })), HasSubstr("NaN or infinite"));
-  EXPECT_THAT(all(with_age(7)), IsEmpty());
-  EXPECT_EQ(samples(with_age(std::nan(""))), "split train: age has NaN among its numbers");
-  EXPECT_EQ(samples(dataset_test_of<WithANameTooFew>()), "spec() has 1 class names for 4 classes");
-}
-
-struct Unprepared : Pictures {
-  void start() override { throw std::runtime_error("no file data.bin"); }
-};
-
-TEST(DatasetChecks, NameTheMethodThatThrew) {
-  EXPECT_EQ(samples(dataset_test_of<Unprepared>()), "start() threw: no file data.bin");
-}
-
-// The second row of a batch is the first one's neighbour.
-class CountingOn : public Pictures {
- public:
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    std::vector<int64_t> numbers;
-    for (size_t i = 0; i < indices.size(); ++i) numbers.push_back(indices[0] + static_cast<int64_t>(i));
-    auto batch = Pictures::get(split, numbers);
-    batch.index = torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()));
-    return batch;
-  }
-};
-
-// Another one each time it is asked for.
-class Drawing : public Pictures {
- public:
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = Pictures::get(split, indices);
-    batch.input = torch::rand_like(batch.input);
-    return batch;
-  }
-};
-
-// Hands out its own memory.
-class Lending : public Pictures {
- public:
-  void start() override {
-    std::vector<int64_t> all(50);
-    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-    kept_ = Pictures::get(Split::kTrain, all);
-  }
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    const auto count = static_cast<int64_t>(indices.size());
-    const bool in_order = split == Split::kTrain && indices.back() - indices.front() == count - 1;
-    if (!in_order) return Pictures::get(split, indices);
-    return {.input = kept_.input.narrow(0, indices.front(), count),
-            .target = kept_.target.narrow(0, indices.front(), count),
-            .index = kept_.index.narrow(0, indices.front(), count)};
-  }
-
- private:
-  Batch kept_;
-};
-
-TEST(DatasetNumbers, AreTheSameSampleInAnyBatch) {
-  EXPECT_EQ(same_samples(dataset_test_of<CountingOn>()),
-            "sample 0 is not the same in another batch, or where it is asked for twice");
-  EXPECT_THAT(same_samples(dataset_test_of<Drawing>()), StartsWith("sample 0 is not the same in another batch"));
-  EXPECT_THAT(same_samples(dataset_test_of<Lending>()), HasSubstr("get() must hand out memory of its own"));
-}
-
-// Right in the thread that started it, as a file position in a thread_local is.
-class AtHomeInOneThread : public Pictures {
- public:
-  void start() override { home_ = std::this_thread::get_id(); }
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    if (std::this_thread::get_id() != home_) throw std::runtime_error("not started in this thread");
-    return Pictures::get(split, indices);
-  }
-
- private:
-  std::thread::id home_;
-};
-
-// Remembers in a member what it is asked for. The first two of other threads wait for each other there, so that one of
-// them is overtaken for certain.
-class Overtaken : public Pictures {
- public:
-  void start() override { home_ = std::this_thread::get_id(); }
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    if (std::this_thread::get_id() == home_ || guests_.fetch_add(1) >= 2) return Pictures::get(split, indices);
-    const auto here = first_.fetch_add(1);
-    if (here == 0) asked_.assign(indices.begin(), indices.end());
-    both_.arrive_and_wait();
-    return Pictures::get(split, asked_);
-  }
-
- private:
-  std::thread::id home_;
-  mutable std::atomic<int> guests_ = 0, first_ = 0;
-  mutable std::latch both_{2};
-  mutable std::vector<int64_t> asked_;
-};
-
-TEST(DatasetThreads, GetWhatOneGets) {
-  EXPECT_EQ(same_samples(dataset_test_of<AtHomeInOneThread>()),
-            "in one of 4 threads: get() threw: not started in this thread");
-  EXPECT_THAT(same_samples(dataset_test_of<Overtaken>()),
-              AllOf(StartsWith("in one of 4 threads: sample "), HasSubstr("must change nothing that they share")));
-}
-
-class AnotherEachTime : public Pictures {
- public:
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = Pictures::get(split, indices);
-    batch.input = batch.input + made_;
-    return batch;
-  }
-
- private:
-  static inline int64_t made_so_far = 0;
-  int64_t made_ = ++made_so_far;
-};
-
-TEST(DatasetMadeAgain, HasTheSameSamples) {
-  EXPECT_THAT(same_samples(dataset_test_of<AnotherEachTime>()),
-              AllOf(HasSubstr("when the dataset is made again"), HasSubstr("each rank")));
-}
-
-// Draws from the thread's generator.
-class Dicing : public Pictures {
- public:
-  void augment(Batch& batch, const AugmentKey&) const override {
-    batch.input = batch.input + torch::rand({batch.size(), 1, 1, 1});
-  }
-};
-
-// Mixes each sample with the first of its batch.
-class Mixing : public Pictures {
- public:
-  void augment(Batch& batch, const AugmentKey&) const override {
-    batch.input = batch.input + batch.input.slice(0, 0, 1);
-  }
-};
-
-TEST(DatasetAugmentation, DependsOnTheSampleAlone) {
-  EXPECT_THAT(augmentation(dataset_test_of<Dicing>()), HasSubstr("uniform_for_samples()"));
-  EXPECT_THAT(augmentation(dataset_test_of<Mixing>()), HasSubstr("in another batch"));
-}
-
-TEST(DatasetChecks, TellWhichOfThemFoundWhat) {
-  EXPECT_THAT(all(dataset_test_of<Dicing>()), ::testing::ElementsAre(StartsWith("augmentation: augment() changes")));
+  EXPECT_EQ(all(lent(1, 1)), std::vector<std::string>());
+  EXPECT_TRUE(says(images(lent(2, 1)), "split train: get() gives other samples than images()"));
+  EXPECT_TRUE(says(images(lent(1, 2)), "augment() does something other than the augmentation"));
 }
 
 }  // namespace

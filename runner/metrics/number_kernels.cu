@@ -2,10 +2,6 @@
 // What a step counts and tells the host, with one kernel each in place of several operators. Compiled at run time for
 // the present GPU (cuda_numbers.cpp). Blocks stride by blockDim, which may be 1.
 
-#ifndef ddprun_address  // a host that runs kernels translates the addresses of a device
-#define ddprun_address(pointer) (pointer)
-#endif
-
 namespace {
 
 // Matches cuda_numbers.cpp.
@@ -17,7 +13,7 @@ struct Numbers {
 
 template <class Number>
 __device__ double read(const void* place) {
-  return static_cast<double>(*static_cast<const Number*>(ddprun_address(place)));
+  return static_cast<double>(*static_cast<const Number*>(place));
 }
 
 // A row is right if its first greatest score is the target's, and no score is NaN.

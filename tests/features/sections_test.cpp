@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys of features: in the section trainer, which are read there as the core's are, and in that of the freezing.
+// Keys of features, in the section trainer or in their own, which are read as the core's are.
 #include "config/config_fixture.h"
 #include "features/max_time/max_time_section.h"
 #include "features/system_rows/system_rows_section.h"

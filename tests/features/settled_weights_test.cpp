@@ -14,7 +14,6 @@
 namespace ddprun {
 namespace {
 
-using testing::TempFolder;
 using testing::ToyRun;
 
 // Of each event, how often a rank saw all weights, and how often some that had not come yet.
@@ -76,9 +75,8 @@ std::vector<std::string> names(const std::map<std::string, int>& seen) {
 
 // Rows, saves and evaluations are due at different steps: between them only the step itself gets the weights.
 TEST(SettledWeights, AreThereAtTheEventsThatPromiseThem) {
-  const TempFolder folder;
   Sights sights;
-  ToyRun run{.ranks = 2, .folder = folder.path()};
+  ToyRun run{.ranks = 2};
   run.experiment.trainer = {.max_epochs = 2, .global_batch = 12, .log_every = 3, .shard_optimizer = true};
   run.experiment.checkpoint.every = {.steps = 5};
   run.make_feature = [&] { return std::make_unique<Watcher>(sights); };
@@ -94,8 +92,7 @@ TEST(SettledWeights, AreThereAtTheEventsThatPromiseThem) {
 TEST(SettledWeights, HistogramsBetweenRowsAreThoseOfTheirStep) {
   std::map<bool, std::vector<HistogramTable>> seen;
   for (const bool shared : {false, true}) {
-    const TempFolder folder;
-    ToyRun run{.ranks = 2, .folder = folder.path()};
+    ToyRun run{.ranks = 2};
     run.experiment.trainer = {.max_epochs = 2, .global_batch = 12, .log_every = 100, .shard_optimizer = shared};
     run.experiment.features.set(HistogramsConfig{.every = {.steps = 3}, .bins = 8});
     seen[shared] = train_toy(run).histograms;

@@ -50,12 +50,9 @@ std::map<std::string, at::Tensor> tensors_of(const torch::jit::Module& module) {
 }
 
 template <class Function>
-std::string refusal(const Function& function, const TraceForm& form = {.data = kFour}) try {
-  const auto model = std::make_shared<Calling<Function>>(function);
-  traced(*model, form);
-  return "";
-} catch (const UserError& error) {
-  return error.what();
+std::string refusal(const Function& function, const TraceForm& form = {.data = kFour}) {
+  Calling<Function> model(function);
+  return error_of([&] { traced(model, form); });
 }
 
 TEST(Export, TensorsHaveTheModelsNamesAndAreTheModels) {

@@ -14,8 +14,6 @@
 namespace ddprun {
 namespace {
 
-using ::testing::HasSubstr;
-
 const DataSpec kGrey{.sample_shape = {1, 8, 8}};
 const OptionTexts kFew = {{"noise", "4"}, {"width", "4"}, {"kept", "5"}};
 
@@ -55,12 +53,6 @@ TEST(Gan, PaintsInTheRangeOfTheData) {
   const auto images = model->forward(torch::zeros({5, 1, 8, 8}));
   EXPECT_FLOAT_EQ(images.min().item<float>(), 2);
   EXPECT_FLOAT_EQ(images.max().item<float>(), 3);
-}
-
-TEST(Gan, RefusesWhatItCannotPaint) {
-  EXPECT_THAT(error_of_preparing("gan", {.sample_shape = {1, 8, 6}}), HasSubstr("sides divisible by 4"));
-  EXPECT_THAT(error_of_preparing("gan", {.sample_shape = {64}}), HasSubstr("[64]"));
-  EXPECT_THROW(unprepared("gan", {{"low", "1"}, {"high", "1"}}), UserError);
 }
 
 // The mean of one of its metrics, in evaluation, where no noise is drawn.

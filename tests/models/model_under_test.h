@@ -4,8 +4,8 @@
 
 #include "plugin_host/make_choice.h"
 #include "plugin_host/plugin_host.h"
+#include "support/error_of.h"
 
-#include <ddprun/error.h>
 #include <ddprun/model.h>
 
 #include <torch/types.h>
@@ -47,19 +47,9 @@ inline int64_t numbers_in(const Model& model) {
   return count;
 }
 
-inline std::string error_of_making(const std::string& name, const OptionTexts& options) try {
-  unprepared(name, options);
-  return "";
-} catch (const UserError& error) {
-  return error.what();
-}
-
-inline std::string error_of_preparing(const std::string& name, const DataSpec& data,
-                                      const OptionTexts& options = {}) try {
-  unprepared(name, options)->prepare(data);
-  return "";
-} catch (const UserError& error) {
-  return error.what();
+// Why a model cannot be made, or not for this data; empty where it can.
+inline std::string error_of_preparing(const std::string& name, const DataSpec& data, const OptionTexts& options = {}) {
+  return error_of([&] { unprepared(name, options)->prepare(data); });
 }
 
 }  // namespace ddprun

@@ -59,17 +59,13 @@ void expect_rounded(const std::vector<NamedParameter>& narrow, const std::vector
     EXPECT_TRUE(at::equal(narrow[i].value, wide[i].value.to(narrow[i].value.scalar_type()))) << narrow[i].name;
 }
 
-class StepsByMasters : public ::testing::TestWithParam<OptimizerCase> {
- protected:
-  static std::shared_ptr<Optimizer> made() { return make_optimizer(GetParam().plugin, GetParam().options); }
-};
+class StepsByMasters : public ::testing::TestWithParam<OptimizerCase> {};
 
 TEST_P(StepsByMasters, AsItStepsWeightsOfFloat32) {
   for (const auto at_once : {kEachPartAlone, kAllTogether}) {
     const auto narrow = narrow_parameters(), wide = widened(narrow);
-    MasterWeights masters(made(), narrow, kStart, at_once);
-    const auto reference = made();
-    reference->start(wide);
+    MasterWeights masters(GetParam().made(), narrow, kStart, at_once);
+    const auto reference = GetParam().started(wide);
     for (int64_t step = 0; step < 8; ++step) {
       for (auto* optimizer : {static_cast<Optimizer*>(&masters), reference.get()})
         for (auto& group : optimizer->groups()) group.lr = 0.1 / static_cast<double>(step + 1);
@@ -88,16 +84,15 @@ TEST_P(StepsByMasters, AsItStepsWeightsOfFloat32) {
 
 TEST_P(StepsByMasters, GoesOnFromItsState) {
   const auto narrow = narrow_parameters(), wide = widened(narrow);
-  auto first = std::make_unique<MasterWeights>(made(), narrow, kStart);
-  const auto reference = made();
-  reference->start(wide);
+  auto first = std::make_unique<MasterWeights>(GetParam().made(), narrow, kStart);
+  const auto reference = GetParam().started(wide);
   for (int64_t step = 0; step < 3; ++step) {
     set_gradients_of_both(narrow, wide, step);
     first->step();
     reference->step();
   }
   const auto other = copies(narrow);
-  MasterWeights second(made(), other, kStart);
+  MasterWeights second(GetParam().made(), other, kStart);
   second.load_state(first->state());
   for (int64_t step = 3; step < 7; ++step) {
     set_gradients_of_both(other, wide, step);
@@ -107,18 +102,13 @@ TEST_P(StepsByMasters, GoesOnFromItsState) {
   expect_rounded(other, wide);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Optimizers, StepsByMasters,
-    ::testing::Values(OptimizerCase{"Sgd", "sgd", {{"lr", "0.1"}}},
-                      OptimizerCase{"SgdWithNesterov", "sgd", {{"momentum", "0.9"}, {"nesterov", "true"}}},
-                      OptimizerCase{"Adam", "adam", {{"amsgrad", "true"}}}, OptimizerCase{"AdamW", "adamw", {}},
-                      OptimizerCase{"Muon", "muon", {{"others_lr", "0.1"}, {"weight_decay", "0.1"}}}),
-    [](const auto& test) { return test.param.title; });
+INSTANTIATE_TEST_SUITE_P(Optimizers, StepsByMasters, ::testing::ValuesIn(kOptimizers),
+                         [](const auto& test) { return test.param.title; });
 
 // One weight of 1, with a gradient of 1 in each of 64 steps with lr 0.001.
 at::Tensor after_small_steps(bool with_masters) {
   const std::vector<NamedParameter> weights{{"w", torch::ones({1}, at::kBFloat16).requires_grad_()}};
-  std::shared_ptr<Optimizer> optimizer = make_optimizer("sgd", {{"lr", "0.001"}});
+  std::shared_ptr<Optimizer> optimizer = from_yaml("sgd", "{lr: 0.001}");
   if (with_masters) {
     optimizer = std::make_shared<MasterWeights>(optimizer, weights, kStart);
   } else {
@@ -138,7 +128,7 @@ TEST(MasterWeights, DoNotLoseStepsThatSixteenBitsDoNotResolve) {
 
 TEST(MasterWeights, AreThereForWhatTheRankSteps) {
   const auto weights = narrow_parameters();
-  MasterWeights masters(make_optimizer("sgd", {}), weights, kStart);
+  MasterWeights masters(from_yaml("sgd", "{}"), weights, kStart);
   masters.keep_only([](const std::string& name) { return name == "vector"; });
   EXPECT_THAT(masters.state(), ElementsAre(Key("vector/master_weight")));
   EXPECT_FALSE(masters.of("matrix").defined());
@@ -151,7 +141,7 @@ TEST(MasterWeights, AreThereForWhatTheRankSteps) {
 
 TEST(MasterWeights, BeginWithTheWeightsWhereAStateHasNone) {
   const auto weights = narrow_parameters();
-  MasterWeights masters(make_optimizer("sgd", {{"lr", "1"}}), weights, kStart);
+  MasterWeights masters(from_yaml("sgd", "{lr: 1}"), weights, kStart);
   masters.load_state({});
   const torch::NoGradGuard no_gradients;
   weights[1].value.fill_(3);
@@ -161,7 +151,7 @@ TEST(MasterWeights, BeginWithTheWeightsWhereAStateHasNone) {
 }
 
 TEST(MasterWeights, RefuseACopyOfAnotherShape) {
-  MasterWeights masters(make_optimizer("sgd", {}), narrow_parameters(), kStart);
+  MasterWeights masters(from_yaml("sgd", "{}"), narrow_parameters(), kStart);
   EXPECT_THAT(error_of([&] { masters.load_state({{"vector/master_weight", torch::zeros({3})}}); }),
               HasSubstr("copy of vector has another shape"));
 }

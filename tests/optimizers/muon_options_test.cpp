@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Which parameters are Muon's and which get SGD, and the numbers of both.
-#include "optimizers/from_yaml.h"
 #include "optimizers/training.h"
 #include "support/error_of.h"
 
@@ -22,14 +21,10 @@ TEST(MuonsOthers, TakeTheStepsOfLibTorchsSgd) {
   std::vector<at::Tensor> others;
   for (size_t i = 0; i < 5; ++i) others.push_back(theirs[i].value);  // all but "double", which is a matrix
   torch::optim::SGD reference(others, torch::optim::SGDOptions(0.05).momentum(0.8).nesterov(true).weight_decay(0.1));
-  for (int64_t step = 1; step <= 12; ++step) {
-    set_gradients(ours, step);
-    set_gradients(theirs, step);
-    optimizer->step();
-    reference.step();
-    for (size_t i = 0; i < others.size(); ++i)
-      EXPECT_TRUE(torch::allclose(ours[i].value, others[i], 2e-6, 2e-6)) << ours[i].name << " after step " << step;
-  }
+  train(*optimizer, ours, 1, 13);
+  train(reference, theirs, 1, 13);
+  for (size_t i = 0; i < others.size(); ++i)
+    EXPECT_TRUE(torch::allclose(ours[i].value, others[i], 2e-6, 2e-6)) << ours[i].name;
   EXPECT_FALSE(torch::allclose(ours[5].value, theirs[5].value)) << "the matrix is Muon's";
 }
 
@@ -53,12 +48,8 @@ TEST(MuonsGroups, StepAtThem) {
   const auto reference = from_yaml("muon", "{lr: 0.5, weight_decay: 2}");
   optimizer->start(grouped);
   reference->start(alone);
-  for (int64_t step = 0; step < 3; ++step) {
-    set_gradients(grouped, step);
-    set_gradients(alone, step);
-    optimizer->step();
-    reference->step();
-  }
+  train(*optimizer, grouped, 0, 3);
+  train(*reference, alone, 0, 3);
   EXPECT_TRUE(torch::equal(grouped[5].value, alone[5].value));
   EXPECT_FALSE(torch::allclose(grouped[0].value, alone[0].value)) << "conv.weight is not in the group";
 }

@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: MIT
+// What an optimizer keeps between steps, and learning rates that lie in tensors of the device, as steps that are
+// captured and replayed need them.
 #include "optimizers/training.h"
 #include "support/error_of.h"
 
-#include <ddprun/error.h>
-
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <limits>
 
 namespace ddprun {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-const std::vector<OptimizerCase> kSaved = {
-    {"Sgd", "sgd", {}},
-    {"SgdWithMomentum", "sgd", {{"momentum", "0.9"}, {"dampening", "0.5"}, {"weight_decay", "0.1"}}},
-    {"SgdWithNesterov", "sgd", {{"momentum", "0.9"}, {"nesterov", "true"}}},
-    {"Adam", "adam", {{"weight_decay", "0.1"}}},
-    {"AdamWithAmsgrad", "adam", {{"amsgrad", "true"}}},
-    {"AdamW", "adamw", {}},
-};
-
-class SavedOptimizer : public ::testing::TestWithParam<OptimizerCase> {
- protected:
-  static std::shared_ptr<Optimizer> started(const std::vector<NamedParameter>& parameters) {
-    const auto optimizer = make_optimizer(GetParam().plugin, GetParam().options);
-    optimizer->start(parameters);
-    return optimizer;
-  }
-
-  static void train(Optimizer& optimizer, const std::vector<NamedParameter>& parameters, int64_t from, int64_t to) {
-    for (int64_t step = from; step < to; ++step) {
-      set_gradients(parameters, step);
-      optimizer.step();
-    }
-  }
-};
 
 OptimizerState saved(const Optimizer& optimizer) {
   auto state = optimizer.state();
@@ -45,73 +20,105 @@ OptimizerState saved(const Optimizer& optimizer) {
   return state;
 }
 
-TEST_P(SavedOptimizer, ResumedStepsAreBitIdenticalToThoseNeverInterrupted) {
+class EachOptimizer : public ::testing::TestWithParam<OptimizerCase> {};
+
+TEST_P(EachOptimizer, ResumedStepsAreBitIdenticalToThoseNeverInterruptedAndTheStateIsCopied) {
   for (const int64_t interruption : {0, 1, 4, 7}) {  // "late" gets its first gradient at step 5
+    SCOPED_TRACE(interruption);
     const auto parameters = make_parameters();
-    const auto optimizer = started(parameters);
+    const auto optimizer = GetParam().started(parameters);
     train(*optimizer, parameters, 0, interruption);
-    const auto state = saved(*optimizer);
+    const auto state = saved(*optimizer), before = saved(*optimizer);
     const auto resumed_parameters = copies(parameters);
     train(*optimizer, parameters, interruption, 12);
 
-    const auto resumed = started(resumed_parameters);
+    const auto resumed = GetParam().started(resumed_parameters);
     resumed->load_state(state);
     train(*resumed, resumed_parameters, interruption, 12);
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      EXPECT_TRUE(torch::equal(parameters[i].value, resumed_parameters[i].value))
-          << parameters[i].name << ", interrupted at step " << interruption;
-    }
+    expect_same_bits(parameters, resumed_parameters);
+    for (const auto& [name, tensor] : before) EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
   }
 }
 
-TEST_P(SavedOptimizer, LoadedTensorsAreCopies) {
-  const auto parameters = make_parameters();
-  const auto optimizer = started(parameters);
-  train(*optimizer, parameters, 0, 2);
-  const auto state = saved(*optimizer);
-  const auto before = saved(*optimizer);
-  optimizer->load_state(state);
-  train(*optimizer, parameters, 2, 3);
-  for (const auto& [name, tensor] : before) EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
-}
-
-TEST_P(SavedOptimizer, AStepThatOverflowedIsAsIfItHadNotBeen) {
-  const auto parameters = make_parameters();
-  const auto optimizer = started(parameters);
-  const auto skipped_parameters = copies(parameters);
-  const auto skipping = started(skipped_parameters);
-  const auto none = torch::zeros({}), overflow = torch::ones({});
+TEST_P(EachOptimizer, AStepThatOverflowedIsAsIfItHadNotBeen) {
+  const auto parameters = make_parameters(), skipped_parameters = copies(parameters);
+  const auto optimizer = GetParam().started(parameters), skipping = GetParam().started(skipped_parameters);
   for (int64_t step = 0; step < 8; ++step) {
-    set_gradients(parameters, step);
-    optimizer->step();
+    train(*optimizer, parameters, step, step + 1);
+    set_gradients(skipped_parameters, step);
     if (step == 0 || step == 3) {
-      set_gradients(skipped_parameters, step);
-      skipped_parameters[0].value.mutable_grad().fill_(std::numeric_limits<float>::infinity());
-      skipping->step_unless(overflow);
+      for (const auto& [name, value] : skipped_parameters)
+        if (value.grad().defined()) value.mutable_grad().fill_(std::numeric_limits<float>::infinity());
+      skipping->step_unless(torch::full({}, step + 1.0));
     }
     set_gradients(skipped_parameters, step);
-    skipping->step_unless(none);
+    skipping->step_unless(torch::zeros({}));
   }
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    EXPECT_TRUE(torch::equal(parameters[i].value, skipped_parameters[i].value)) << parameters[i].name;
+  expect_same_bits(parameters, skipped_parameters);
+}
+
+// Steps with a rate that changes each time; calls `send` before each.
+std::vector<NamedParameter> trained(const OptimizerCase& item,
+                                    const std::function<void(Optimizer&, int64_t step)>& send) {
+  const auto parameters = copies(make_parameters());
+  const auto optimizer = item.started(parameters);
+  std::vector<double> rates;
+  for (const auto& group : optimizer->groups()) rates.push_back(group.lr);
+  for (int64_t step = 0; step < 8; ++step) {
+    for (size_t i = 0; i < rates.size(); ++i)
+      optimizer->groups()[i].lr = rates[i] / (3 * static_cast<double>(step) + 1);
+    set_gradients(parameters, step);
+    send(*optimizer, step);
+    if (step % 3 == 2) {
+      optimizer->step_unless(torch::full({}, step == 2 ? 1.0F : 0.0F));
+    } else {
+      optimizer->step();
+    }
+  }
+  return parameters;
+}
+
+TEST_P(EachOptimizer, RatesThatWereSentGiveTheBitsOfNumbersAndOneThatWasNotCountsAllTheSame) {
+  const auto numbers = trained(GetParam(), [](Optimizer&, int64_t) {});
+  EXPECT_FALSE(at::equal(numbers[0].value, make_parameters()[0].value)) << "nothing was trained";
+  for (const int64_t every : {1, 2}) {
+    expect_same_bits(trained(GetParam(),
+                             [every](Optimizer& optimizer, int64_t step) {
+                               if (step % every != 0) return;
+                               const bool reads_overflows = GetParam().title == "SgdWithDampening";  // on the host
+                               EXPECT_NE(optimizer.send_lrs(), reads_overflows);
+                             }),
+                     numbers);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, SavedOptimizer, ::testing::ValuesIn(kSaved),
+INSTANTIATE_TEST_SUITE_P(Optimizers, EachOptimizer, ::testing::ValuesIn(kOptimizers),
+                         [](const auto& test) { return test.param.title; });
+INSTANTIATE_TEST_SUITE_P(InGroups, EachOptimizer,
+                         ::testing::Values(OptimizerCase{"Sgd", "sgd", "momentum: 0.9\n" + kGroups},
+                                           OptimizerCase{"Adam", "adam", kGroups},
+                                           OptimizerCase{"AdamW", "adamw", "amsgrad: true\n" + kGroups}),
                          [](const auto& test) { return test.param.title; });
 
-std::shared_ptr<Optimizer> stepped(const std::string& plugin, const OptionTexts& options) {
+TEST(SentLrs, OfZeroMoveNothingNorNormalize) {
+  const auto parameters = make_parameters(), before = copies(parameters);
+  const auto optimizer = kOptimizers.back().started(parameters);
+  for (auto& group : optimizer->groups()) group.lr = 0;
+  optimizer->send_lrs();
+  train(*optimizer, parameters, 7, 8);
+  expect_same_bits(parameters, before);
+}
+
+std::shared_ptr<Optimizer> stepped(const std::string& plugin, const std::string& options) {
   const auto parameters = make_parameters();
-  const auto optimizer = make_optimizer(plugin, options);
-  optimizer->start(parameters);
-  set_gradients(parameters, 0);
-  optimizer->step();
+  const auto optimizer = OptimizerCase{"", plugin, options}.started(parameters);
+  train(*optimizer, parameters, 0, 1);
   return optimizer;
 }
 
 TEST(OptimizerStateNames, AreThoseOfParametersThatHaveBeenStepped) {
-  EXPECT_TRUE(stepped("sgd", {})->state().empty());
-  const auto state = stepped("adam", {{"amsgrad", "true"}})->state();
+  EXPECT_TRUE(stepped("sgd", "{}")->state().empty());
+  const auto state = stepped("adam", "{amsgrad: true}")->state();
   EXPECT_EQ(state.size(), 4U * 4U);
   for (const auto* name : {"conv.bias/exp_avg", "conv.bias/exp_avg_sq", "conv.bias/max_exp_avg_sq", "conv.bias/step"}) {
     EXPECT_TRUE(state.contains(name)) << name;
@@ -120,44 +127,37 @@ TEST(OptimizerStateNames, AreThoseOfParametersThatHaveBeenStepped) {
   EXPECT_FALSE(state.contains("frozen/step"));
 }
 
-TEST(OptimizerStateErrors, NameTheEntryThatDoesNotFit) {
-  const auto adam = stepped("adam", {});
-  const auto error_with = [&](auto change) {
+TEST(OptimizerStateErrors, NameTheEntryThatDoesNotFitAndLeaveTheStateAsItWas) {
+  const auto adam = stepped("adam", "{}");
+  const auto exp_avg = [](at::IntArrayRef size, at::ScalarType type = at::kFloat) {
+    return [=, size = size.vec()](OptimizerState& state) { state["conv.bias/exp_avg"] = torch::zeros(size, type); };
+  };
+  const std::vector<std::pair<std::function<void(OptimizerState&)>, const char*>> flaws{
+      {exp_avg({9}), "conv.bias/exp_avg is Float [9], expected Float [8]; resume with"},
+      {exp_avg({8}, at::kHalf), "is Half [8], expected Float [8]"},
+      {[](auto& state) { state.erase("conv.bias/step"); }, "conv.bias/step is missing"},
+      {[](auto& state) { state["scale/step"] = torch::zeros({2}); }, "scale/step is Float [2]"},
+      {[](auto& state) { state["fc.bias/step"] = torch::zeros({}); },
+       "holds fc.bias/step, which this optimizer with these options does not keep"}};
+  for (const auto& [change, words] : flaws) {
     auto state = saved(*adam);
     change(state);
-    return error_of([&] { adam->load_state(state); });
-  };
-  EXPECT_THAT(error_with([](auto& state) { state["conv.bias/exp_avg"] = torch::zeros({9}); }),
-              AllOf(HasSubstr("conv.bias/exp_avg is Float [9], expected Float [8]"), HasSubstr("resume with")));
-  EXPECT_THAT(error_with([](auto& state) { state["conv.bias/exp_avg"] = torch::zeros({8}, torch::kHalf); }),
-              HasSubstr("is Half [8], expected Float [8]"));
-  EXPECT_THAT(error_with([](auto& state) { state.erase("conv.bias/step"); }), HasSubstr("conv.bias/step is missing"));
-  EXPECT_THAT(error_with([](auto& state) { state["fc.bias/step"] = torch::zeros({}); }),
-              HasSubstr("holds fc.bias/step, which this optimizer with these options does not keep"));
-  EXPECT_THAT(error_of([&] { stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state()); }),
+    EXPECT_THAT(error_of([&] { adam->load_state(state); }), HasSubstr(words));
+    EXPECT_EQ(adam->state().at("scale/step").item<float>(), 1) << words;
+  }
+  EXPECT_THAT(error_of([&] { stepped("sgd", "{}")->load_state(stepped("sgd", "{momentum: 0.9}")->state()); }),
               HasSubstr("/momentum, which this optimizer with these options does not keep"));
 }
 
-TEST(OptimizerStateErrors, LeaveTheStateAsItWas) {
-  const auto adam = stepped("adam", {});
-  auto state = saved(*adam);
-  state["scale/step"] = torch::zeros({2});
-  EXPECT_THROW(adam->load_state(state), UserError);
-  EXPECT_EQ(adam->state().at("scale/step").item<float>(), 1);
-}
-
 TEST(OptimizerOptions, ThatContradictEachOtherAreRefused) {
-  const auto error_with = [](const std::string& plugin, const OptionTexts& options) {
-    return error_of([&] { make_optimizer(plugin, options); });
-  };
-  EXPECT_THAT(error_with("sgd", {{"nesterov", "true"}}), HasSubstr("part.nesterov: needs momentum above 0"));
-  EXPECT_THAT(error_with("sgd", {{"nesterov", "true"}, {"momentum", "0.9"}, {"dampening", "0.1"}}),
-              HasSubstr("nesterov"));
-  EXPECT_THAT(error_with("sgd", {{"dampening", "0.1"}}), HasSubstr("dampening: has no effect without momentum"));
-  EXPECT_THAT(error_with("sgd", {{"lr", "-1"}}), HasSubstr("test.yaml:4:20: part.lr: expected float >= 0"));
-  EXPECT_THAT(error_with("adam", {{"betas", "[0.9]"}}), HasSubstr("part.betas: expected two numbers"));
-  EXPECT_THAT(error_with("adamw", {{"betas", "[0.9, 1]"}}), HasSubstr("part.betas: expected two numbers"));
-  EXPECT_THAT(error_with("adamw", {{"momentum", "1"}}), HasSubstr("part.momentum: unknown key"));
+  const std::vector<OptimizerCase> refused{{"optimizer.nesterov: needs momentum above 0", "sgd", "{nesterov: true}"},
+                                           {"nesterov", "sgd", "{nesterov: true, momentum: 0.9, dampening: 0.1}"},
+                                           {"dampening: has no effect without momentum", "sgd", "{dampening: 0.1}"},
+                                           {"mine.yaml:1:6: optimizer.lr: expected float >= 0", "sgd", "{lr: -1}"},
+                                           {"optimizer.betas: expected two numbers", "adam", "{betas: [0.9]}"},
+                                           {"optimizer.betas: expected two numbers", "adamw", "{betas: [0.9, 1]}"},
+                                           {"optimizer.momentum: unknown key", "adamw", "{momentum: 1}"}};
+  for (const auto& item : refused) EXPECT_THAT(error_of([&] { item.made(); }), HasSubstr(item.title)) << item.options;
 }
 
 }  // namespace

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The option `groups` against parameter groups of LibTorch's optimizers.
-#include "optimizers/from_yaml.h"
+// The option `groups`; torch_optim_test.cpp has their steps beside those of LibTorch's.
 #include "optimizers/training.h"
 #include "support/error_of.h"
 
 #include <gmock/gmock.h>
-
-#include <functional>
 
 namespace ddprun {
 namespace {
@@ -16,111 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-// conv.bias is named twice: the first group has it. "late" has its first gradient in the fifth step.
-const std::string kGroups =
-    "lr: 0.05\n"
-    "weight_decay: 0.1\n"
-    "groups:\n"
-    "- {parameters: \"*.bias\", weight_decay: 0}\n"
-    "- {parameters: [scale, \"doub?e\", late, conv.bias], lr: 0.01}\n";
-
-std::vector<std::vector<at::Tensor>> grouped(const std::vector<NamedParameter>& p) {
-  return {{p[0].value, p[3].value}, {p[1].value}, {p[2].value, p[4].value, p[5].value}};
-}
-
-template <class TorchOptimizer, class TorchOptions>
-std::unique_ptr<torch::optim::Optimizer> grouped_reference(TorchOptions options, const std::vector<NamedParameter>& p) {
-  std::vector<torch::optim::OptimizerParamGroup> groups;
-  for (const auto& tensors : grouped(p)) groups.emplace_back(tensors);
-  auto optimizer = std::make_unique<TorchOptimizer>(groups, options);
-  // Afterwards: LibTorch 2.15 takes a value that is the default for one that was not given.
-  const auto options_of = [&](int group) -> TorchOptions& {
-    return static_cast<TorchOptions&>(optimizer->param_groups()[group].options());
-  };
-  options_of(1).weight_decay(0);
-  options_of(2).lr(0.01);
-  return optimizer;
-}
-
-struct GroupedCase {
-  std::string title, plugin, options;
-  std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<NamedParameter>&)> reference;
-};
-
-void PrintTo(const GroupedCase& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
-
-std::vector<GroupedCase> grouped_cases() {
-  using namespace torch::optim;
-  return {{"Sgd", "sgd", "momentum: 0.9\n",
-           [](const auto& p) { return grouped_reference<SGD>(SGDOptions(0.05).momentum(0.9).weight_decay(0.1), p); }},
-          {"Adam", "adam", "",
-           [](const auto& p) { return grouped_reference<Adam>(AdamOptions(0.05).weight_decay(0.1), p); }},
-          {"AdamW", "adamw", "amsgrad: true\n", [](const auto& p) {
-             return grouped_reference<AdamW>(AdamWOptions(0.05).weight_decay(0.1).amsgrad(true), p);
-           }}};
-}
-
-class ParameterGroups : public ::testing::TestWithParam<GroupedCase> {
- protected:
-  static std::shared_ptr<Optimizer> started(const std::vector<NamedParameter>& parameters) {
-    const auto optimizer = from_yaml(GetParam().plugin, GetParam().options + kGroups);
-    optimizer->start(parameters);
-    return optimizer;
-  }
-};
-
-TEST_P(ParameterGroups, StepAsThoseOfLibTorch) {
-  const auto ours = make_parameters(), theirs = copies(ours);
-  const auto optimizer = started(ours);
-  const auto reference = GetParam().reference(theirs);
-  for (int64_t step = 1; step <= 12; ++step) {
-    if (step == 8) {  // what a schedule does
-      for (auto& group : optimizer->groups()) group.lr /= 2;
-      for (auto& group : reference->param_groups()) group.options().set_lr(group.options().get_lr() / 2);
-    }
-    set_gradients(ours, step);
-    set_gradients(theirs, step);
-    optimizer->step();
-    reference->step();
-    for (size_t i = 0; i < ours.size(); ++i) {
-      const double tolerance = ours[i].value.scalar_type() == at::kDouble ? 1e-13 : 2e-6;
-      EXPECT_TRUE(torch::allclose(ours[i].value, theirs[i].value, tolerance, tolerance))
-          << ours[i].name << " after step " << step;
-    }
-  }
-}
-
-TEST_P(ParameterGroups, ResumeBitForBitAlsoWhereTheyAreOthersThen) {
-  const auto parameters = make_parameters();
-  const auto optimizer = started(parameters);
-  for (int64_t step = 0; step < 3; ++step) {
-    set_gradients(parameters, step);
-    optimizer->step();
-  }
-  auto state = optimizer->state();
-  for (auto& [name, tensor] : state) tensor = tensor.clone();
-  const auto resumed_parameters = copies(parameters);
-  const auto resumed = started(resumed_parameters);
-  resumed->load_state(state);
-  for (int64_t step = 3; step < 9; ++step) {
-    for (const auto& [some, one] : {std::pair(&parameters, optimizer), std::pair(&resumed_parameters, resumed)}) {
-      set_gradients(*some, step);
-      one->step();
-    }
-  }
-  for (size_t i = 0; i < parameters.size(); ++i)
-    EXPECT_TRUE(torch::equal(parameters[i].value, resumed_parameters[i].value)) << parameters[i].name;
-
-  const auto regrouped = from_yaml(GetParam().plugin, GetParam().options + "groups: [{parameters: scale, lr: 0.3}]");
-  regrouped->start(copies(parameters));
-  regrouped->load_state(state);  // by names, whatever the groups were
-  for (const auto& [name, tensor] : regrouped->state()) EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
-  EXPECT_EQ(regrouped->state().size(), state.size());
-}
-
-INSTANTIATE_TEST_SUITE_P(Optimizers, ParameterGroups, ::testing::ValuesIn(grouped_cases()),
-                         [](const auto& test) { return test.param.title; });
 
 std::vector<std::string> names(const ParameterGroup& group) {
   std::vector<std::string> names;
@@ -145,11 +37,20 @@ TEST(Groups, MayHoldAllParametersAndTheDefaultNone) {
   const auto optimizer = from_yaml("sgd", "groups: [{parameters: \"*\", lr: 0.5}]");
   const auto parameters = make_parameters();
   optimizer->start(parameters);
-  set_gradients(parameters, 0);
   const auto before = parameters[0].value.detach().clone();
-  optimizer->step();
+  train(*optimizer, parameters, 0, 1);
   EXPECT_THAT(names(optimizer->groups()[0]), IsEmpty());
   EXPECT_TRUE(torch::allclose(parameters[0].value, before - 0.5 * parameters[0].value.grad()));
+}
+
+TEST(Groups, AreOthersInAResumedRunWhoseStateGoesByNames) {
+  const OptimizerCase before{"", "adamw", kGroups}, after{"", "adamw", "groups: [{parameters: scale, lr: 0.3}]"};
+  const auto parameters = make_parameters();
+  const auto optimizer = before.started(parameters), regrouped = after.started(copies(parameters));
+  train(*optimizer, parameters, 0, 3);
+  regrouped->load_state(optimizer->state());
+  for (const auto& [name, tensor] : regrouped->state()) EXPECT_TRUE(torch::equal(tensor, optimizer->state().at(name)));
+  EXPECT_EQ(regrouped->state().size(), optimizer->state().size());
 }
 
 std::string start_error(const std::string& groups) {

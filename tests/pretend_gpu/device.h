@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -24,7 +25,6 @@ extern "C" void* pretend_shadow(const void* address);  // libcudart.so.13's
 #define __forceinline__ inline
 #define __shared__ static thread_local
 #define __syncthreads()
-#define ddprun_address(pointer) pretend_shadow(pointer)
 template <class Number>
 Number atomicAdd(Number* to, Number value) {  // blocks run one after the other
   return std::exchange(*to, *to + value);
@@ -51,16 +51,25 @@ inline unsigned short ddprun_float_as_half(float value) {
 
 namespace pretend {
 
-// Copies the arguments, as a launch does; pointers become those of the host.
+// Makes the device's pointers those of the host, in a struct too: no other number of eight bytes looks like one.
+template <class Value>
+void translate(Value& value) {
+  if constexpr (!std::is_pointer_v<Value> && !std::is_class_v<Value>) return;
+  constexpr size_t kPointer = sizeof(void*);
+  for (size_t at = 0; at + kPointer <= sizeof value; at += kPointer) {
+    void* word;
+    std::memcpy(&word, reinterpret_cast<char*>(&value) + at, kPointer);
+    word = pretend_shadow(word);
+    std::memcpy(reinterpret_cast<char*>(&value) + at, &word, kPointer);
+  }
+}
+
+// Copies the arguments, as a launch does.
 template <class... Arguments>
 std::function<void(unsigned, unsigned, unsigned)>* bind(void (*kernel)(Arguments...), void** given) {
   size_t i = 0;
   std::tuple<std::decay_t<Arguments>...> values{*static_cast<std::decay_t<Arguments>*>(given[i++])...};
-  const auto host = [](auto& value) {
-    using Value = std::decay_t<decltype(value)>;
-    if constexpr (std::is_pointer_v<Value>) value = static_cast<Value>(pretend_shadow(value));
-  };
-  std::apply([&](auto&... each) { (host(each), ...); }, values);
+  std::apply([](auto&... each) { (translate(each), ...); }, values);
   return new std::function<void(unsigned, unsigned, unsigned)>([kernel, values](unsigned x, unsigned y, unsigned z) {
     gridDim = {x, y, z};
     for (blockIdx.z = 0; blockIdx.z < z; ++blockIdx.z)

@@ -147,7 +147,35 @@ def one_rank_stays_away(rank):
         dist.all_reduce(torch.ones(10, device="cuda"))
         torch.cuda.synchronize()
     else:
+        signal.alarm(20)
         signal.pause()
+
+
+def unequal_counts(rank):
+    dist.all_reduce(numbers(rank, 1000 - rank))
+
+
+def another_order(rank):
+    calls = [lambda: dist.all_reduce(numbers(rank)), lambda: dist.broadcast(numbers(rank), 0)]
+    for call in reversed(calls) if rank == 1 else calls:
+        call()
+
+
+def another_length(rank):
+    if rank == 0:
+        dist.send(numbers(0, 500), 1)
+    else:
+        dist.recv(numbers(1, 1000), 0)
+
+
+def result_that_is_not_there(rank, waits=False):
+    data = numbers(rank)
+    work = dist.all_reduce(data, async_op=True)
+    if waits:
+        work.wait()
+    found = data[5].item()
+    work.wait()
+    assert found == 20, f"it has read {found}"
 
 
 class Nccl(unittest.TestCase):
@@ -175,16 +203,19 @@ class Nccl(unittest.TestCase):
     def test_two_worlds_at_once_are_kept_apart(self):
         self.assert_all_end_well(on_ranks(every_collective, worlds=2))
 
-    def test_who_waits_for_a_rank_that_stays_away_is_ended_by_the_watchdog(self):
-        def work(rank):
-            if rank == 1:
-                signal.alarm(20)
-            one_rank_stays_away(rank)
+    def test_ranks_that_do_not_agree_are_ended_by_the_watchdog(self):
+        for work, words in ((one_rank_stays_away, "Timeout(ms)=2000"), (unequal_counts, "do not call the same"),
+                            (another_order, "do not call the same"), (another_length, "expects 4000 bytes")):  # fmt: skip
+            with self.subTest(work=work.__name__):
+                found = on_ranks(work, seconds=2)
+                self.assertNotEqual(found[0, 0][0], 0)
+                self.assertIn(words, "".join(output for _, output in found.values()))
 
-        found = on_ranks(work, seconds=2)
-        code, output = found[0, 0]
-        self.assertNotEqual(code, 0)
-        self.assertIn("Timeout(ms)=2000", output)
+    def test_a_result_is_read_only_once_it_was_waited_for(self):
+        self.assert_all_end_well(on_ranks(lambda rank: result_that_is_not_there(rank, waits=True), PRETEND_SCHEDULE="lazy"))
+        for code, output in on_ranks(result_that_is_not_there, PRETEND_SCHEDULE="lazy").values():
+            self.assertNotEqual(code, 0)
+            self.assertIn("it has read ", output)
 
     def test_an_error_while_work_runs_is_told_by_the_watchdog(self):
         found = on_ranks(every_collective, PRETEND_FAIL="ncclAllReduce:1:late", seconds=20)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 // libnvrtc.so.13: compiles a kernel for the host. The "CUBIN" is "pretend:" and the path of a library, which the
-// pretend cudart opens; the library lies in memory without a name, so that nothing is left behind. What was compiled is
-// kept in the build tree, for the next process that compiles the same. (NVRTC documentation, "User Interface".)
+// pretend cudart opens. It is kept in the build tree, for the next process that compiles the same. (NVRTC
+// documentation, "User Interface".)
 #include "pretend_gpu/engine.h"
 
 #include <nvrtc.h>
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -18,7 +16,6 @@
 #include <regex>
 #include <sstream>
 #include <string>
-#include <system_error>
 
 namespace fs = std::filesystem;
 
@@ -55,30 +52,23 @@ std::string binders_of(const std::string& source) {
   return binders;
 }
 
-// Returns the path of a copy in memory, which lives as long as the process.
-std::string in_memory(const std::string& library) {
-  const int file = ::memfd_create("pretend_kernel", MFD_CLOEXEC);
-  size_t written = 0;
-  while (file >= 0 && written < library.size()) {
-    const auto count = ::write(file, library.data() + written, library.size() - written);
-    if (count < 0) return "";
-    written += static_cast<size_t>(count);
-  }
-  return file < 0 ? "" : "/proc/self/fd/" + std::to_string(file);
-}
-
 // Returns where a library of these sources is kept.
 fs::path kept_library(const std::string& sources) {
   const auto all = sources + read(PRETEND_DEVICE_HEADER) + kCompiler;
   return fs::path(PRETEND_KERNELS) / (std::to_string(std::hash<std::string>()(all)) + ".so");
 }
 
-// Keeps a library, if it can be: others may keep the same one at this moment.
-void keep(const fs::path& library, const fs::path& place) {
+// Compiles the kernels of a folder for the host. Returns what the compiler says against it; empty where it is kept at
+// `place`, where others may keep the same one at this moment.
+std::string compile(const fs::path& folder, const fs::path& place) {
+  fs::create_directories(place.parent_path());
   const auto whole = place.string() + "." + std::to_string(::getpid());
-  std::error_code ignored;
-  fs::create_directories(place.parent_path(), ignored);
-  if (fs::copy_file(library, whole, fs::copy_options::overwrite_existing, ignored)) fs::rename(whole, place, ignored);
+  const auto log = folder / "log";
+  const auto command = std::string("env -u LD_PRELOAD ") + kCompiler + " -I" + folder.string() + " " +
+                       (folder / "kernel.cpp").string() + " -o " + whole + " >" + log.string() + " 2>&1";
+  if (std::system(command.c_str()) != 0) return "the compiler failed\n" + read(log);
+  fs::rename(whole, place);
+  return "";
 }
 
 nvrtcResult give(const std::string& text, char* to) {
@@ -132,23 +122,15 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram* out, const char* source, const char
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
   const auto order = pretend::ordered(__func__, NVRTC_ERROR_COMPILATION);
   if (order.kind == pretend::Order::kError) return static_cast<nvrtcResult>(order.error);
-  const auto& folder = program->folder;
   const auto kept = kept_library(program->sources);
-  if (fs::exists(kept)) {
-    program->code = "pretend:" + in_memory(read(kept));
-    fs::remove_all(folder);
-    return NVRTC_SUCCESS;
+  if (!fs::exists(kept)) program->log = compile(program->folder, kept);
+  fs::remove_all(program->folder);
+  if (!program->log.empty()) {
+    pretend::log(0, "NVRTC: %s", program->log.c_str());
+    return NVRTC_ERROR_COMPILATION;
   }
-  const auto library = folder / "kernel.so", log = folder / "log";
-  const auto command = std::string("env -u LD_PRELOAD ") + kCompiler + " -I" + folder.string() + " " +
-                       (folder / "kernel.cpp").string() + " -o " + library.string() + " >" + log.string() + " 2>&1";
-  const bool compiled = std::system(command.c_str()) == 0;
-  program->log = read(log);
-  if (compiled) program->code = "pretend:" + in_memory(read(library));
-  if (compiled) keep(library, kept);
-  fs::remove_all(folder);
-  if (!compiled) pretend::log(0, "NVRTC: %s", program->log.c_str());
-  return compiled ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
+  program->code = "pretend:" + kept.string();
+  return NVRTC_SUCCESS;
 }
 
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* size) { return give_size(program->code, size); }

@@ -185,6 +185,16 @@ class SameBits(PretendGpuTest):
         self.assert_replayed("on")
         self.assertEqual(self.kept("on"), self.kept("off"))
 
+    def test_ranks_of_unequal_parts_replay_whole_and_ragged_batches_together(self):
+        """Of 32 samples, in parts of 5 or in 8 shards, and of 2, of which one of three ranks has none."""
+        words = [*ONE_EPOCH, "model=convnet_bn", "trainer.max_epochs=16", "trainer.global_batch=32", "dataset.train_size=66",
+                 "trainer.eval_every=never", "launch.device=cuda", "launch.workers=3"]  # fmt: skip
+        for name, parts in (("passes", ["trainer.micro_batch=5", "trainer.broadcast_buffers=every_step"]), ("shards", ["trainer.shards=8"])):
+            for graph in ("on", "off"):
+                self.on_gpus(*words, *parts, f"trainer.cuda_graph={graph}", f"run.dir={name}_{graph}", env={"PRETEND_SCHEDULE": "lazy"})
+            self.assert_replayed(f"{name}_on")
+            self.assertEqual(self.kept(f"{name}_on"), self.kept(f"{name}_off"))
+
     @nightly
     def test_find_lr_draws_the_curve_of_the_cpu(self):
         words = [*ONE_EPOCH, "model=mlp", "--steps=30"]

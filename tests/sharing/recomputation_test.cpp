@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "sharing/recomputation.h"
 
-#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <ddprun/error.h>
@@ -52,16 +51,15 @@ class Blocks : public Model {
   torch::nn::Linear output_{nullptr};
 };
 
-ToyRun run_of(const TempFolder& folder, int64_t room, int64_t more) {
-  ToyRun run{.ranks = 2, .train_samples = 64, .folder = folder.path()};
+ToyRun run_of(int64_t room, int64_t more) {
+  ToyRun run{.ranks = 2, .train_samples = 64};
   run.experiment.trainer = {.max_epochs = 1, .global_batch = 32, .log_every = 1};
   run.make_model = [=] { return std::make_shared<Blocks>(room, more); };
   return run;
 }
 
 int64_t found_by_auto(int64_t room, int64_t more) {
-  const TempFolder folder;
-  auto run = run_of(folder, room, more);
+  auto run = run_of(room, more);
   run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
   run.experiment.trainer.recompute.is_auto = true;
   Blocks::largest = 0;
@@ -77,24 +75,23 @@ TEST(Recomputation, AutoTakesBlocksIfLessThanAQuarterFitsAndMoreWithThem) {
 }
 
 TEST(Recomputation, ChangesNoBit) {
-  const TempFolder folder, other;
-  auto plain = run_of(folder, 16, 16), again = run_of(other, 16, 16);
+  auto plain = run_of(16, 16), again = plain;
   again.experiment.trainer.recompute.blocks.patterns = {"f*"};
   EXPECT_TRUE(same_bits(train_toy(plain).weights[0], train_toy(again).weights[0]));
 }
 
-std::string error_with(const std::vector<std::string>& patterns) {
-  const TempFolder folder;
-  auto run = run_of(folder, 16, 16);
-  run.experiment.trainer.recompute.blocks = {patterns, "e.yaml:3:4: trainer.recompute: "};
-  return ddprun::error_of([&] { train_toy(run); });
-}
-
 TEST(Recomputation, NamesTheBlocksThereAre) {
-  EXPECT_EQ(error_with({"second", "*"}), "");
-  EXPECT_THAT(error_with({"first", "output"}),
+  const auto error_with = [](ToyRun run, const std::vector<std::string>& patterns) {
+    run.experiment.trainer.recompute.blocks = {patterns, "e.yaml:3:4: trainer.recompute: "};
+    return error_of_training(run);
+  };
+  auto run = run_of(16, 16);
+  EXPECT_EQ(error_with(run, {"second", "*"}), "");
+  EXPECT_THAT(error_with(run, {"first", "output"}),
               HasSubstr("e.yaml:3:4: trainer.recompute: no block matches \"output\"; those that can be computed again "
                         "are first, second"));
+  run.make_model = [] { return std::make_shared<ToyModel>(); };
+  EXPECT_THAT(error_with(run, {"*"}), HasSubstr("e.yaml:3:4: trainer.recompute: this model has no blocks"));
 }
 
 // Its block does more from call to call.
@@ -114,32 +111,19 @@ class Counting : public Model {
 };
 
 TEST(Recomputation, RefusesABlockThatDependsOnMoreBeforeTheFirstStep) {
-  const TempFolder folder, other;
-  auto run = run_of(folder, 16, 16);
+  auto run = run_of(16, 16);
   run.make_model = [] { return std::make_shared<Counting>(); };
-  EXPECT_EQ(ddprun::error_of([&] { train_toy(run); }), "");
-  run.folder = other.path();
+  EXPECT_EQ(error_of_training(run), "");
   run.experiment.trainer.recompute.blocks.patterns = {"*"};
   run.stop = [](int64_t, int64_t step) {
     EXPECT_EQ(step, 0) << "it has trained";
     return false;
   };
-  EXPECT_THAT(ddprun::error_of([&] { train_toy(run); }), HasSubstr("trainer.recompute: block kept "));
-}
-
-TEST(Recomputation, RefusesAModelWithoutBlocks) {
-  const TempFolder folder;
-  auto run = run_of(folder, 16, 16);
-  run.make_model = [] { return std::make_shared<ToyModel>(); };
-  run.experiment.trainer.recompute.blocks = {{"*"}, "e.yaml:3:4: trainer.recompute: "};
-  EXPECT_THAT(ddprun::error_of([&] { train_toy(run); }),
-              HasSubstr("e.yaml:3:4: trainer.recompute: this model has no blocks"));
+  EXPECT_THAT(error_of_training(run), HasSubstr("trainer.recompute: block kept "));
 }
 
 TEST(Recomputation, IsNamedWhereMemoryRunsOut) {
-  const TempFolder folder;
-  const auto run = run_of(folder, 4, 16);
-  EXPECT_THAT(ddprun::error_of([&] { train_toy(run); }), HasSubstr("trainer.recompute=all (the same results"));
+  EXPECT_THAT(error_of_training(run_of(4, 16)), HasSubstr("trainer.recompute=all (the same results"));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Symbols of which few count, very unevenly: however a batch of them is cut, it is the same step.
-#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <ddprun/error.h>
@@ -13,22 +12,17 @@
 namespace ddprun {
 namespace {
 
+using testing::error_of_training;
 using ::testing::HasSubstr;
-using testing::largest_difference;
-using testing::TempFolder;
 using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
 using testing::values_of;
 
 // Sequences of 8 symbols out of 3; each is followed by the next one. In a sample from none of them to all eight count.
-class SparseSymbols : public Dataset {
+class SparseSymbols : public testing::ToyDataset {
  public:
-  SparseSymbols(int64_t train, int64_t val) : train_(train), val_(val) {}
-
-  void start() override {}
-  DataSpec spec() const override { return {.sample_shape = {8}, .classes = 3}; }
-  int64_t size(Split split) const override { return split == Split::kTrain ? train_ : split == Split::kVal ? val_ : 0; }
+  using ToyDataset::ToyDataset;
 
   Batch get(Split split, std::span<const int64_t> indices) const override {
     const auto count = static_cast<int64_t>(indices.size());
@@ -47,9 +41,6 @@ class SparseSymbols : public Dataset {
     }
     return batch;
   }
-
- private:
-  int64_t train_, val_;
 };
 
 class SymbolModel : public Model {
@@ -76,8 +67,8 @@ class SymbolModel : public Model {
   torch::nn::Linear output_{nullptr};
 };
 
-ToyRun sparse_run(const TempFolder& folder) {
-  ToyRun run{.folder = folder.path(), .lr = 0.5};
+ToyRun sparse_run() {
+  ToyRun run{.lr = 0.5};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 1};
   run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<SparseSymbols>(train, val); };
@@ -120,8 +111,7 @@ double largest_relative_difference(const TensorDict& a, const TensorDict& b) {
 }
 
 TEST(CountedMean, OfAGlobalBatchIsTakenOverWhatCountsInIt) {
-  const TempFolder folder;
-  const auto run = sparse_run(folder);
+  const auto run = sparse_run();
   EXPECT_LT(largest_relative_difference(train_toy(run).weights[0], by_hand(run)), 1e-6);
 }
 
@@ -138,26 +128,21 @@ void expect_as_whole(const ToyResult& result, const ToyResult& whole) {
 }
 
 TEST_P(UnevenCuts, TrainAsTheWholeBatchDoes) {
-  const TempFolder folder, other, third;
-  auto run = sparse_run(folder);
+  auto run = sparse_run();
+  const auto whole = train_toy(run);
   run.ranks = std::get<0>(GetParam());
   run.experiment.trainer.micro_batch = std::get<1>(GetParam());
-  const auto whole = train_toy(sparse_run(other));
   expect_as_whole(train_toy(run), whole);
-  run.folder = third.path();
   run.devices = std::exchange(run.ranks, 1);
   expect_as_whole(train_toy(run), whole);
 }
 
 TEST(CountedMean, OfShardsHasTheSameBitsOnEveryNumberOfRanks) {
-  const TempFolder folder, other;
-  auto run = sparse_run(folder);
+  auto run = sparse_run();
   run.experiment.trainer.shards = 5;
   const auto alone = train_toy(run);
-  expect_as_whole(alone, train_toy(sparse_run(other)));
+  expect_as_whole(alone, train_toy(sparse_run()));
   for (const int64_t ranks : {2, 3, 5}) {
-    const TempFolder another;
-    run.folder = another.path();
     run.ranks = ranks;
     const auto result = train_toy(run);
     EXPECT_TRUE(testing::same_bits(result.weights[0], alone.weights[0])) << ranks << " ranks";
@@ -172,8 +157,7 @@ INSTANTIATE_TEST_SUITE_P(CountedMean, UnevenCuts,
 TEST(CountedMean, OfAnEvaluationDoesNotDependOnItsBatches) {
   std::vector<double> losses, accuracies;
   for (const int64_t batch : {1, 7, 64}) {
-    const TempFolder folder;
-    auto run = sparse_run(folder);
+    auto run = sparse_run();
     run.experiment.trainer.eval_batch = batch;
     const auto result = train_toy(run);
     losses.push_back(values_of(result.rows, "val", "loss").back());
@@ -202,8 +186,8 @@ class LateSymbols : public SparseSymbols {
   int64_t first_of_train_, first_of_val_;
 };
 
-ToyRun late_run(const TempFolder& folder, int64_t first_of_train, int64_t first_of_val) {
-  auto run = sparse_run(folder);
+ToyRun late_run(int64_t first_of_train, int64_t first_of_val) {
+  auto run = sparse_run();
   run.make_dataset = [=](int64_t train, int64_t val) {
     return std::make_shared<LateSymbols>(train, val, first_of_train, first_of_val);
   };
@@ -212,27 +196,24 @@ ToyRun late_run(const TempFolder& folder, int64_t first_of_train, int64_t first_
 }
 
 TEST(CountedMean, OfTheSanityBatchMayBeOneOverNothing) {
-  const TempFolder folder;
-  auto run = late_run(folder, 0, 30);  // of 40
+  auto run = late_run(0, 30);  // of 40
   run.experiment.trainer.eval_batch = 7;
   EXPECT_EQ(train_toy(run).end.status, "completed");
 }
 
 TEST(CountedMean, OverNothingIsNoMonitor) {
-  const TempFolder folder;
-  EXPECT_THAT(error_of([&] { train_toy(late_run(folder, 0, 40)); }), HasSubstr("val/loss is NaN after step 9"));
+  EXPECT_THAT(error_of_training(late_run(0, 40)), HasSubstr("val/loss is NaN after step 9"));
 }
 
-TEST(CountedMean, OverNothingIsTold) {
-  const TempFolder folder;
-  auto run = late_run(folder, 103, 40);  // all of the samples
+TEST(CountedMean, OverNothingIsReported) {
+  auto run = late_run(103, 40);  // all of the samples
   run.experiment.early_stopping.reset();
   ::testing::internal::CaptureStderr();
   train_toy(run);
-  const auto told = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("no target of the samples in the row of step 1 counts"));
-  EXPECT_THAT(told, HasSubstr("no target of the split val counts"));
-  EXPECT_THAT(told, HasSubstr("val/accuracy is NaN; no checkpoint is marked as the best"));
+  const auto said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("no target of the samples in the row of step 1 counts"));
+  EXPECT_THAT(said, HasSubstr("no target of the split val counts"));
+  EXPECT_THAT(said, HasSubstr("val/accuracy is NaN; no checkpoint is marked as the best"));
 }
 
 // Says in every second step how many count.
@@ -249,19 +230,16 @@ class ForgetfulModel : public SymbolModel {
 };
 
 TEST(CountedMean, IsGivenInEveryStepOrInNone) {
-  const TempFolder folder;
-  auto run = sparse_run(folder);
+  auto run = sparse_run();
   run.make_model = [] { return std::make_shared<ForgetfulModel>(); };
-  EXPECT_THAT(error_of([&] { train_toy(run); }), HasSubstr("model: some steps say how many samples count"));
-  const TempFolder other;
-  run.folder = other.path();
+  EXPECT_THAT(error_of_training(run), HasSubstr("model: some steps say how many samples count"));
   run.devices = 2;  // one copy forgets before the other
   int64_t made = 0;
   run.make_model = [&] {
     const bool remembers = made++ == 0;
     return remembers ? std::make_shared<SymbolModel>() : std::make_shared<ForgetfulModel>();
   };
-  EXPECT_THAT(error_of([&] { train_toy(run); }), HasSubstr("model: some steps say how many samples count"));
+  EXPECT_THAT(error_of_training(run), HasSubstr("model: some steps say how many samples count"));
 }
 
 }  // namespace

@@ -1,59 +1,62 @@
 // SPDX-License-Identifier: MIT
-// Steps that cannot be replayed are not, and the run says why.
-#include "step/replayed_toy.h"
-#include "train/nonfinite_fixture.h"
+// Steps that cannot be replayed are not, on any rank, and the run says why. Those that are replayed are tests/gpu's and
+// tests/pretend_gpu's.
+#include "optimizers/training.h"
+#include "support/idle_backend.h"
+#include "support/toy_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <stdexcept>
 
 namespace ddprun {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using testing::error_of_training;
 using ::testing::HasSubstr;
-using testing::replayed_toy;
-using testing::TempFolder;
 using testing::ToyModel;
 using testing::ToyRun;
 using testing::train_toy;
 
-// Why the run's steps are not replayed; with the setting on, the error says the same.
-std::string reason_of(const ToyRun& run) {
-  const auto result = train_toy(run);
-  EXPECT_EQ(result.replayed, 0);
-  const TempFolder plain_folder;
-  EXPECT_TRUE(testing::same_bits(result.weights[0], train_toy(testing::without_device(run, plain_folder)).weights[0]));
-  const TempFolder folder;
-  auto strict = run;
-  strict.folder = folder.path();
-  strict.experiment.trainer.cuda_graph = CudaGraphMode::kOn;
-  EXPECT_THAT(testing::error_of(strict), AllOf(HasSubstr("trainer.cuda_graph: on"), HasSubstr(result.graph_state)));
-  return result.graph_state;
-}
+// Computes on the CPU, and nothing when it captures.
+class Capturing final : public testing::IdleBackend {
+ public:
+  static constexpr int64_t kMemory = 100;  // bytes
 
-TEST(CudaGraphsRefusal, OnWithoutAGpuIsAnError) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder);
-  run.make_backend = nullptr;
-  EXPECT_EQ(train_toy(run).graph_state, "no GPU");
-  run.experiment.trainer.cuda_graph = CudaGraphMode::kOn;
-  EXPECT_THAT(testing::error_of(run), HasSubstr("needs a GPU"));
-}
+  // Its `first_failing`-th capture fails; each takes so much of the memory.
+  explicit Capturing(int64_t first_failing = -1, int64_t bytes_of_a_graph = 0)
+      : IdleBackend("none"), left_(first_failing), bytes_of_a_graph_(bytes_of_a_graph) {}
 
-TEST(CudaGraphsRefusal, AnOptimizerWhoseRatesStayOnTheHost) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder);
-  run.make_optimizer = [](double rate) { return std::make_shared<testing::ToySgd>(rate); };
-  EXPECT_THAT(reason_of(run), HasSubstr("this optimizer"));
-}
+  std::vector<c10::Device> devices() const override { return {}; }
+  DeviceMemory memory() const override { return {.free = kMemory - taken_, .reserved = taken_}; }
+  std::unique_ptr<DeviceGraph> capture(const GraphWork& /*work*/) override {
+    if (left_-- == 0) throw std::runtime_error("this device cannot capture\nand says more");
+    taken_ += bytes_of_a_graph_;
+    return nullptr;
+  }
 
-TEST(CudaGraphsRefusal, AnOptimizerThatReadsOverflows) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder);
-  run.make_optimizer = [](double rate) {
-    return make_optimizer("sgd", {{"lr", std::to_string(rate)}, {"momentum", "0.9"}, {"dampening", "0.1"}});
+ private:
+  int64_t left_, bytes_of_a_graph_, taken_ = 0;
+};
+
+// The backend of the last rank; the others' has no flaw.
+void set_last_backend(ToyRun& run, int64_t first_failing, int64_t bytes_of_a_graph = 0) {
+  run.make_backend = [=, ranks = run.ranks](int64_t rank) {
+    return rank == ranks - 1 ? std::make_shared<Capturing>(first_failing, bytes_of_a_graph)
+                             : std::make_shared<Capturing>();
   };
-  EXPECT_THAT(reason_of(run), HasSubstr("this optimizer"));
+}
+
+ToyRun captured_toy(int64_t ranks) {
+  ToyRun run{.ranks = ranks};
+  run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 1};
+  run.experiment.schedule = {.kind = ScheduleKind::kCosine, .warmup = {.steps = 4}};
+  run.make_optimizer = [](double rate) { return from_yaml("sgd", "lr: " + std::to_string(rate)); };
+  set_last_backend(run, -1);
+  return run;
 }
 
 // Says that it takes its rates from the device, and does not.
@@ -63,101 +66,17 @@ class Lying : public testing::ToySgd {
   bool send_lrs() override { return true; }
 };
 
-TEST(CudaGraphsRefusal, ARateThatIsANumberOfTheHostAllTheSame) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder);
-  run.make_optimizer = [](double rate) { return std::make_shared<Lying>(rate); };
-  EXPECT_THAT(reason_of(run), AllOf(HasSubstr("operators change from step to step"), HasSubstr("aten::sub_")));
-}
-
-// Its loss has a factor of the host that changes from the given call on.
+// Its loss has a factor of the host that changes from call to call.
 class Counting : public ToyModel {
  public:
-  explicit Counting(int64_t from) : from_(from) {}
   Step step(const Batch& batch, const Objective& objective) override {
     auto step = ToyModel::step(batch, objective);
-    if (is_training() && ++calls_ >= from_) step.loss = step.loss * (1 + 0.001 * static_cast<double>(calls_));
+    if (is_training()) step.loss = step.loss * (1 + 0.001 * static_cast<double>(++calls_));
     return step;
   }
 
  private:
-  int64_t from_, calls_ = 0;
-};
-
-TEST(CudaGraphsRefusal, AModelWithANumberThatCountsSteps) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder);
-  run.make_model = [] { return std::make_shared<Counting>(1); };
-  EXPECT_THAT(reason_of(run), HasSubstr("aten::mul"));
-}
-
-// What a GPU would not see: the test's device does, or the tests of replayed steps would show nothing.
-TEST(CudaGraphsRefusal, ANumberThatChangesLaterFailsOnTheTestsDevice) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder);
-  run.make_model = [] { return std::make_shared<Counting>(25); };
-  EXPECT_THROW(train_toy(run), std::runtime_error);
-}
-
-TEST(CudaGraphsRefusal, ABackendThatCannotRecordOnAnyRank) {
-  for (const int64_t ranks : {1, 3}) {
-    const TempFolder folder;
-    auto run = replayed_toy(folder, ranks);
-    run.make_backend = [ranks](int64_t rank) {
-      return std::make_shared<testing::ReplayingBackend>(rank == ranks - 1 ? 0 : -1);
-    };
-    EXPECT_EQ(reason_of(run), "this device cannot capture");
-  }
-}
-
-TEST(CudaGraphsRefusal, TooLittleMemoryBesideTheRecordedStep) {
-  for (const int64_t ranks : {1, 2}) {
-    const TempFolder folder;
-    auto run = replayed_toy(folder, ranks);
-    const auto of_last_rank = [&](int64_t bytes) {
-      return
-          [=](int64_t rank) { return std::make_shared<testing::ReplayingBackend>(-1, rank == ranks - 1 ? bytes : 0); };
-    };
-    run.make_backend = of_last_rank(testing::ReplayingBackend::kMemory / 2 + 1);
-    EXPECT_THAT(reason_of(run), HasSubstr("a captured step keeps"));
-    const TempFolder enough;
-    run.folder = enough.path();
-    run.make_backend = of_last_rank(testing::ReplayingBackend::kMemory / 2);
-    EXPECT_GT(train_toy(run).replayed, 0);
-  }
-}
-
-TEST(CudaGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder, 2);
-  run.make_backend = [](int64_t rank) { return std::make_shared<testing::ReplayingBackend>(rank == 1 ? 1 : -1); };
-  EXPECT_THAT(testing::error_of(run),
-              AllOf(HasSubstr("this device cannot capture"), HasSubstr("trainer.cuda_graph=off")));
-}
-
-TEST(CudaGraphsRefusal, SettingsThatNeedTheHost) {
-  const std::vector<std::pair<const char*, std::function<void(TrainerConfig&)>>> settings{
-      {"find_unused_parameters", [](auto& trainer) { trainer.find_unused_parameters = true; }},
-      {"gradient_compression", [](auto& trainer) { trainer.gradient_compression = GradientCompression::kFp16; }}};
-  for (const auto& [name, set] : settings) {
-    const TempFolder folder;
-    auto run = replayed_toy(folder, 2, 1);
-    set(run.experiment.trainer);
-    EXPECT_THAT(reason_of(run), HasSubstr(name));
-  }
-  const TempFolder folder;
-  auto run = replayed_toy(folder, 1, 1);
-  run.devices = 2;
-  EXPECT_THAT(reason_of(run), HasSubstr("strategy dp"));
-}
-
-// Inputs of one more feature from a step on; the model takes the first eight.
-class Widening : public testing::ToyDataset {
- public:
-  using ToyDataset::ToyDataset;
-  void augment(Batch& batch, const AugmentKey& /*key*/) const override {
-    if (batch.index.eq(0).any().item<bool>()) batch.input = at::constant_pad_nd(batch.input, {0, 1});
-  }
+  int64_t calls_ = 0;
 };
 
 class FirstEight : public ToyModel {
@@ -165,22 +84,83 @@ class FirstEight : public ToyModel {
   at::Tensor forward(const at::Tensor& input) override { return ToyModel::forward(input.narrow(1, 0, 8)); }
 };
 
-TEST(CudaGraphsRefusal, BatchesOfChangingShapesHaveGraphsOfTheirOwnOnOneRank) {
-  const TempFolder folder, plain_folder;
-  auto run = replayed_toy(folder, 1, 6);
-  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Widening>(train, val); };
-  run.make_model = [] { return std::make_shared<FirstEight>(); };
+struct Refusal {
+  const char* name;
+  int64_t ranks;
+  std::function<void(ToyRun&)> change;
+  const char* reason;
+};
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }  // GoogleTest's name for this
+
+const std::vector<Refusal> kRefusals{
+    {"AnOptimizerWhoseRatesStayOnTheHost", 1,
+     [](ToyRun& run) { run.make_optimizer = [](double lr) { return std::make_shared<testing::ToySgd>(lr); }; },
+     "this optimizer"},
+    {"AnOptimizerThatReadsOverflows", 1,
+     [](ToyRun& run) {
+       run.make_optimizer = [](double) { return from_yaml("sgd", "{momentum: 0.9, dampening: 0.1}"); };
+     },
+     "this optimizer"},
+    {"ARateThatIsANumberOfTheHostAllTheSame", 1,
+     [](ToyRun& run) { run.make_optimizer = [](double lr) { return std::make_shared<Lying>(lr); }; },
+     "operators change from step to step.*aten::sub_"},
+    {"AModelWithANumberThatCountsSteps", 1,
+     [](ToyRun& run) { run.make_model = [] { return std::make_shared<Counting>(); }; }, "aten::mul"},
+    {"SeveralGpusInOneProcess", 1, [](ToyRun& run) { run.devices = 2; }, "strategy dp"},
+    {"ParametersThatAreLookedFor", 2, [](ToyRun& run) { run.experiment.trainer.find_unused_parameters = true; },
+     "find_unused_parameters"},
+    {"GradientsThatAreCompressed", 2,
+     [](ToyRun& run) { run.experiment.trainer.gradient_compression = GradientCompression::kFp16; },
+     "gradient_compression"},
+    {"BatchesOfChangingShapes", 2,
+     [](ToyRun& run) {
+       run.experiment.trainer.max_epochs = 6;
+       run.make_dataset = [](int64_t train, int64_t val) {
+         return std::make_shared<testing::WideningToyDataset>(train, val);
+       };
+       run.make_model = [] { return std::make_shared<FirstEight>(); };
+     },
+     "different shapes"},
+    {"ABackendThatCannotCapture", 1, [](ToyRun& run) { set_last_backend(run, 0); }, "^this device cannot capture$"},
+    {"ABackendThatCannotCaptureOnOneRank", 3, [](ToyRun& run) { set_last_backend(run, 0); },
+     "^this device cannot capture$"},
+    {"TooLittleMemoryBesideTheCapturedStep", 1,
+     [](ToyRun& run) { set_last_backend(run, -1, Capturing::kMemory / 2 + 1); }, "a captured step keeps"},
+    {"TooLittleMemoryOnOneRank", 2, [](ToyRun& run) { set_last_backend(run, -1, Capturing::kMemory / 4 + 1); },
+     "a captured step keeps"},
+};
+
+class CudaGraphsRefusal : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(CudaGraphsRefusal, TrainsWithoutAndNamesTheReason) {
+  const auto& refusal = GetParam();
+  auto run = captured_toy(refusal.ranks);
+  refusal.change(run);
   const auto result = train_toy(run);
-  EXPECT_GT(result.replayed, 0);
-  EXPECT_TRUE(testing::same_bits(result.weights[0], train_toy(testing::without_device(run, plain_folder)).weights[0]));
+  EXPECT_THAT(result.graph_state, ContainsRegex(refusal.reason));
+  EXPECT_EQ(result.replayed, 0);
+  auto plain = run, strict = run;
+  plain.make_backend = nullptr;
+  EXPECT_TRUE(testing::same_bits(result.weights[0], train_toy(plain).weights[0]));
+  strict.experiment.trainer.cuda_graph = CudaGraphMode::kOn;
+  EXPECT_THAT(error_of_training(strict), AllOf(HasSubstr("trainer.cuda_graph: on"), HasSubstr(result.graph_state)));
 }
 
-TEST(CudaGraphsRefusal, BatchesOfChangingShapesOnSeveralRanks) {
-  const TempFolder folder;
-  auto run = replayed_toy(folder, 2, 6);
-  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Widening>(train, val); };
-  run.make_model = [] { return std::make_shared<FirstEight>(); };
-  EXPECT_THAT(reason_of(run), HasSubstr("different shapes"));
+INSTANTIATE_TEST_SUITE_P(Reasons, CudaGraphsRefusal, ::testing::ValuesIn(kRefusals),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(CudaGraphs, HaveEnoughMemoryWhereAStepFitsBesideThem) {
+  auto run = captured_toy(1);
+  run.experiment.trainer.max_steps = CudaGraphs::kWarmUp + 2;  // with a ragged one, so that one is captured
+  set_last_backend(run, -1, Capturing::kMemory / 2);
+  EXPECT_EQ(train_toy(run).graph_state, "not yet");
+}
+
+TEST(CudaGraphs, OfAnExchangeThatCannotBeCapturedEndTheRunWithAdvice) {
+  auto run = captured_toy(2);
+  set_last_backend(run, 1);
+  EXPECT_THAT(error_of_training(run),
+              AllOf(HasSubstr("this device cannot capture"), HasSubstr("trainer.cuda_graph=off")));
 }
 
 }  // namespace

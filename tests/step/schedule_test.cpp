@@ -17,61 +17,48 @@ using ::testing::HasSubstr;
 // Ten steps per epoch, a hundred in all.
 Schedule schedule(const ScheduleConfig& config, int64_t global_batch = 256) { return {config, global_batch, 10, 100}; }
 
-double rate(const ScheduleConfig& config, int64_t step) { return schedule(config).lr(0.1, step); }
+struct Formula {
+  const char* name;
+  ScheduleConfig config;
+  std::vector<std::pair<int64_t, double>> rates;  // of steps
+};
+void PrintTo(const Formula& formula, std::ostream* out) { *out << formula.name; }  // GoogleTest's name for this
 
-TEST(Schedule, ConstantIsTheOptimizersOwnRate) {
-  EXPECT_EQ(rate({}, 0), 0.1);
-  EXPECT_EQ(rate({}, 99), 0.1);
+using enum ScheduleKind;
+const std::vector<Formula> kFormulas{
+    {"ConstantIsTheOptimizersOwnRate", {}, {{0, 0.1}, {99, 0.1}}},
+    {"StepFallsEachTimeTheIntervalHasPassed",
+     {.kind = kStep, .every = {.epochs = 3}, .gamma = 0.5},
+     {{29, 0.1}, {30, 0.05}, {99, 0.0125}}},
+    {"MultistepFallsAtItsMilestones",
+     {.kind = kMultistep, .gamma = 0.1, .milestones = {{.epochs = 2}, {.steps = 55}}},
+     {{19, 0.1}, {20, 0.01}, {55, 0.001}}},
+    {"PerEpochItMovesAtEpochsEndsAlone",
+     {.kind = kExponential, .per_epoch = true, .gamma = 0.9},
+     {{9, 0.1}, {10, 0.09}, {19, 0.09}, {20, 0.081}}},
+    {"CosineEndsAtItsLastRateAndStaysThere",
+     {.kind = kCosine, .end_lr = 0.02},
+     {{0, 0.1}, {50, 0.06}, {100, 0.02}, {1000, 0.02}}},
+    {"LineEndsAtItsLastRateAndStaysThere",
+     {.kind = kLinear, .end_lr = 0.02},
+     {{0, 0.1}, {50, 0.06}, {100, 0.02}, {1000, 0.02}}},
+    {"WarmUpRisesAlongALineAndTheCosineBeginsAfterIt",
+     {.kind = kCosine, .warmup = {.epochs = 2}, .warmup_from = 0.1},
+     {{0, 0.01}, {10, 0.055}, {20, 0.1}, {60, 0.05}}},
+    {"OneCycleRisesToTheRateAndEndsFarBelowItsBeginning",
+     {.kind = kOneCycle},
+     {{0, 0.1 / 25}, {29, 0.1}, {99, 0.1 / 25 / 1e4}}},
+};
+
+class ScheduleFormula : public ::testing::TestWithParam<Formula> {};
+
+TEST_P(ScheduleFormula, GivesTheRates) {
+  for (const auto& [step, expected] : GetParam().rates)
+    EXPECT_NEAR(schedule(GetParam().config).lr(0.1, step), expected, 1e-8 * expected) << step;
 }
 
-TEST(Schedule, StepFallsEachTimeTheIntervalHasPassed) {
-  const ScheduleConfig config{.kind = ScheduleKind::kStep, .every = {.epochs = 3}, .gamma = 0.5};
-  EXPECT_DOUBLE_EQ(rate(config, 29), 0.1);
-  EXPECT_DOUBLE_EQ(rate(config, 30), 0.05);
-  EXPECT_DOUBLE_EQ(rate(config, 99), 0.0125);
-}
-
-TEST(Schedule, MultistepFallsAtItsMilestones) {
-  const ScheduleConfig config{
-      .kind = ScheduleKind::kMultistep, .gamma = 0.1, .milestones = {{.epochs = 2}, {.steps = 55}}};
-  EXPECT_DOUBLE_EQ(rate(config, 19), 0.1);
-  EXPECT_DOUBLE_EQ(rate(config, 20), 0.01);
-  EXPECT_DOUBLE_EQ(rate(config, 55), 0.001);
-}
-
-TEST(Schedule, PerEpochMovesAtEpochsEndsAlone) {
-  const ScheduleConfig config{.kind = ScheduleKind::kExponential, .per_epoch = true, .gamma = 0.9};
-  EXPECT_DOUBLE_EQ(rate(config, 9), 0.1);
-  EXPECT_DOUBLE_EQ(rate(config, 10), 0.09);
-  const ScheduleConfig cosine{.kind = ScheduleKind::kCosine, .per_epoch = true};
-  EXPECT_EQ(rate(cosine, 50), rate(cosine, 59));
-  EXPECT_NE(rate(cosine, 59), rate(cosine, 60));
-}
-
-TEST(Schedule, CosineAndLineEndAtTheirLastRateAndStayThere) {
-  for (const auto kind : {ScheduleKind::kCosine, ScheduleKind::kLinear}) {
-    const ScheduleConfig config{.kind = kind, .end_lr = 0.02};
-    EXPECT_DOUBLE_EQ(rate(config, 0), 0.1);
-    EXPECT_NEAR(rate(config, 50), 0.06, 1e-12);
-    EXPECT_DOUBLE_EQ(rate(config, 100), 0.02);
-    EXPECT_DOUBLE_EQ(rate(config, 1000), 0.02);
-  }
-}
-
-TEST(Schedule, WarmUpRisesAlongALineAndTheCosineBeginsAfterIt) {
-  const ScheduleConfig config{.kind = ScheduleKind::kCosine, .warmup = {.epochs = 2}, .warmup_from = 0.1};
-  EXPECT_DOUBLE_EQ(rate(config, 0), 0.01);
-  EXPECT_DOUBLE_EQ(rate(config, 10), 0.055);
-  EXPECT_DOUBLE_EQ(rate(config, 20), 0.1);
-  EXPECT_NEAR(rate(config, 60), 0.05, 1e-12);
-}
-
-TEST(Schedule, OneCycleRisesToTheRateAndEndsFarBelowItsBeginning) {
-  const ScheduleConfig config{.kind = ScheduleKind::kOneCycle};
-  EXPECT_DOUBLE_EQ(rate(config, 0), 0.1 / 25);
-  EXPECT_DOUBLE_EQ(rate(config, 29), 0.1);
-  EXPECT_NEAR(rate(config, 99), 0.1 / 25 / 1e4, 1e-15);
-}
+INSTANTIATE_TEST_SUITE_P(Kinds, ScheduleFormula, ::testing::ValuesIn(kFormulas),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Schedule, RateScalesWithTheGlobalBatch) {
   EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kLinear, .reference_batch = 128}, 512).lr(0.1, 0), 0.4);

@@ -11,20 +11,25 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace ddprun::testing {
 
-// `train` and `val` samples of 8 features in 3 classes, a pure function of their numbers.
+// `train`, `val` and `test` samples of 8 features in 3 classes, a pure function of their numbers.
 class ToyDataset : public Dataset {
  public:
-  ToyDataset(int64_t train, int64_t val) : train_(train), val_(val) {}
+  ToyDataset(int64_t train, int64_t val, int64_t test = 0) : sizes_{train, val, test} {}
 
   void start() override {}
   DataSpec spec() const override { return {.sample_shape = {8}, .classes = 3}; }
 
-  int64_t size(Split split) const override { return split == Split::kTrain ? train_ : split == Split::kVal ? val_ : 0; }
+  int64_t size(Split split) const override { return sizes_[static_cast<size_t>(split)]; }
 
   Batch get(Split split, std::span<const int64_t> indices) const override {
     const auto count = static_cast<int64_t>(indices.size());
@@ -42,7 +47,35 @@ class ToyDataset : public Dataset {
   }
 
  private:
-  int64_t train_, val_;
+  std::array<int64_t, 3> sizes_;
+};
+
+// Some training samples hold NaN.
+class PoisonedToyDataset : public ToyDataset {
+ public:
+  PoisonedToyDataset(int64_t train, int64_t val, std::vector<int64_t> bad)
+      : ToyDataset(train, val), bad_(std::move(bad)) {}
+
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = ToyDataset::get(split, indices);
+    for (size_t row = 0; split == Split::kTrain && row < indices.size(); ++row) {
+      if (std::ranges::find(bad_, indices[row]) != bad_.end())
+        batch.input[static_cast<int64_t>(row)].fill_(std::nan(""));
+    }
+    return batch;
+  }
+
+ private:
+  std::vector<int64_t> bad_;
+};
+
+// Inputs of one more feature in some batches.
+class WideningToyDataset : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  void augment(Batch& batch, const AugmentKey& /*key*/) const override {
+    if (batch.index.eq(0).any().item<bool>()) batch.input = at::constant_pad_nd(batch.input, {0, 1});
+  }
 };
 
 class ToyModel : public Model {

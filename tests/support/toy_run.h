@@ -8,15 +8,21 @@
 #include "features/callbacks/callbacks.h"
 #include "features/features.h"
 #include "sharing/master_weights.h"
+#include "support/error_of.h"
 #include "support/ranks.h"
 #include "support/toy.h"
 #include "train/trainer.h"
 #include "weights/base_weights.h"
 #include "weights/checkpoint_exchange.h"
 
+#include <algorithm>
+#include <bit>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -65,7 +71,7 @@ struct ToyRun {
   int64_t devices = 0;  // of the one rank, with a copy of the model on each (trainer.strategy dp); 0: without copies
   int64_t train_samples = 103;
   int64_t val_samples = 40;
-  std::filesystem::path folder;                          // for checkpoints
+  std::filesystem::path folder;                          // for checkpoints; empty: one that is the result's
   std::filesystem::path resume_from;                     // a checkpoint; empty: from the start
   std::function<bool(int64_t rank, int64_t step)> stop;  // asked after each step of each rank
   double lr = 0.1;
@@ -93,6 +99,7 @@ struct ToyResult {
   MetricHistory history;
   std::string graph_state;  // of rank 0, as replayed
   int64_t replayed = 0;     // steps
+  std::shared_ptr<TempFolder> own_folder;
 };
 
 // The model and its copies, whose weights are others until the first refresh().
@@ -191,14 +198,24 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
 
 inline ToyResult train_toy(ToyRun run) {
   const auto rows = std::make_shared<RowKeeper>();
+  const auto own_folder = run.folder.empty() ? std::make_shared<TempFolder>() : nullptr;
+  if (own_folder) run.folder = own_folder->path();
   for (;;) {
     try {
-      return train_toy_once(run, rows);
+      auto result = train_toy_once(run, rows);
+      result.own_folder = own_folder;
+      return result;
     } catch (const RollBack&) {
       std::vector<CheckpointFlaw> flaws;
       run.resume_from = newest_checkpoint(run.folder, flaws).value().path;
     }
   }
+}
+
+// What a training of the user's making is refused with; empty where it ends well.
+template <class Error = UserError>
+std::string error_of_training(const ToyRun& run) {
+  return error_of<Error>([&] { train_toy(run); });
 }
 
 // The values of one metric in the rows of a split, in their order.
@@ -220,6 +237,27 @@ inline std::vector<int64_t> steps_of(const std::vector<MetricRow>& rows, const s
     if (row.split == split) steps.push_back(row.step);
   }
   return steps;
+}
+
+// The bytes of a file of the last checkpoint, whose folder is there as long as the result.
+inline std::string kept_bytes(const ToyResult& result, const std::string& name) {
+  std::ifstream in(std::filesystem::path(result.end.checkpoint) / (name + ".safetensors"), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The rows of later steps than `after` but for their times, with the bits of their numbers.
+inline std::vector<std::string> texts_of(const std::vector<MetricRow>& rows, int64_t after = 0) {
+  std::vector<std::string> texts;
+  for (const auto& row : rows) {
+    if (row.step <= after) continue;
+    auto text = row.split + " " + std::to_string(row.step) + " " + std::to_string(row.samples);
+    for (const auto& [name, value] : row.values) {
+      const bool is_time = name.ends_with("_per_second") || name.ends_with("_seconds");
+      if (!is_time) text += " " + name + "=" + std::to_string(std::bit_cast<uint64_t>(value));
+    }
+    texts.push_back(text);
+  }
+  return texts;
 }
 
 // Two attempts at a run: one that is asked on rank 0 to stop after so many steps, and the one that resumes it.

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "train/agreement.h"
 
+#include "support/error_of.h"
 #include "support/ranks.h"
+#include "support/toy.h"
+#include "train/same_data.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace ddprun {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(Agreement, WhatOneRankRaisesAllSeeAtTheSameExchange) {
   testing::on_ranks(3, [](Communicator& ranks) {
@@ -130,6 +137,18 @@ TEST(Agreement, WhatIsRaisedBetweenTwoExchangesIsNotLost) {
 TEST(Agreement, AloneSeesItsOwnFlagsAtOnce) {
   Communicator alone({});
   EXPECT_TRUE(Agreement(alone).exchange({.stop = true}).stop);
+}
+
+TEST(RequireSameData, NamesTheRankWithOtherSizes) {
+  testing::on_ranks(3, [](Communicator& communicator) {
+    const auto refusal = [&](int64_t samples_of_the_last) {
+      const testing::ToyDataset data(communicator.world().rank == 2 ? samples_of_the_last : 100, 40);
+      return error_of([&] { require_same_data(data, Experiment(), communicator); });
+    };
+    EXPECT_EQ(refusal(100), "");
+    EXPECT_THAT(refusal(90), AllOf(HasSubstr("rank 2 on "), HasSubstr("has 90 training samples, 40 validation samples"),
+                                   HasSubstr("has 100 training samples")));
+  });
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
+// What ends a run by its losses.
 #include "train/early_stopper.h"
+
+#include "features/range_test/range_test.h"
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <limits>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -87,6 +91,32 @@ TEST(EarlyStopper, StopsNoMoreWhereThePatienceOrTheTargetWasRaised) {
   reached.observe(0.95);
   EXPECT_TRUE(still_stops(reached, {.patience = 0, .target = 0.9}, 0.95));
   EXPECT_FALSE(still_stops(reached, {.patience = 0, .target = 0.99}, 0.95));
+}
+
+// After how many steps a range test ends; 0 where it never does.
+int ends_after(RangeTest test, const std::vector<double>& losses) {
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (test.observe(losses[i])) return static_cast<int>(i) + 1;
+  }
+  return 0;
+}
+
+TEST(RangeTest, EndsWhereTheAverageIsFourTimesItsLowest) {
+  const RangeTest test;
+  std::vector<double> losses(50, 1.0);
+  EXPECT_EQ(ends_after(test, losses), 0);
+  losses.push_back(90);
+  EXPECT_EQ(ends_after(test, losses), 0);
+  losses.push_back(90);
+  EXPECT_EQ(ends_after(test, losses), 52);
+  losses[20] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(ends_after(test, losses), 21);
+}
+
+TEST(RangeTest, TakesALossBelowZeroForNoDivergence) {
+  std::vector<double> losses(50, -1.0);
+  losses.push_back(20);
+  EXPECT_EQ(ends_after(RangeTest(), losses), 0);
 }
 
 }  // namespace

@@ -3,10 +3,9 @@
 
 #include "metrics/objective.h"
 #include "metrics/predictions.h"
+#include "support/error_of.h"
 #include "support/ranks.h"
 #include "support/toy.h"
-
-#include <ddprun/error.h>
 
 #include <gtest/gtest.h>
 
@@ -50,28 +49,21 @@ std::vector<Evaluation> evaluate_on(int64_t ranks, int64_t samples, int64_t batc
   return found;
 }
 
-TEST(Evaluator, ConfusionCountsEverySampleOnceAtAnyNumberOfRanks) {
+TEST(Evaluator, EverySampleCountsOnceAndMetricsOfCountsAreTheSameBitsAtAnyNumberOfRanks) {
   const auto alone = evaluate_on(1, 41, 20).front();
+  const auto expected = alone.values("val");
   ASSERT_TRUE(alone.confusion.defined());
   EXPECT_EQ(alone.confusion.sum().item<int64_t>(), 41);
   EXPECT_EQ(alone.confusion.trace().item<double>(), alone.totals.at(1).sum);  // the diagonal is what accuracy counts
-  for (const int64_t ranks : {2, 3, 4}) {                                     // the fourth has no batch
+  ASSERT_EQ(expected.size(), 2U + 4 + 3);
+  EXPECT_EQ(expected[2].first, "val/f1");
+  EXPECT_EQ(expected.back().first, "val/recall/2");
+  for (const int64_t ranks : {2, 3, 4}) {  // the fourth has no batch
     for (const auto& mine : evaluate_on(ranks, 41, 20)) {
       ASSERT_TRUE(mine.confusion.defined()) << ranks;
       EXPECT_TRUE(at::equal(mine.confusion, alone.confusion)) << ranks;
-    }
-  }
-}
-
-TEST(Evaluator, MetricsOfCountsAreTheSameBitsAtAnyNumberOfRanks) {
-  const auto alone = evaluate_on(1, 41, 20).front().values("val");
-  ASSERT_EQ(alone.size(), 2U + 4 + 3);
-  EXPECT_EQ(alone[2].first, "val/f1");
-  EXPECT_EQ(alone.back().first, "val/recall/2");
-  for (const int64_t ranks : {2, 3, 4}) {  // the fourth has no batch
-    for (const auto& mine : evaluate_on(ranks, 41, 20)) {
       const auto values = mine.values("val");
-      EXPECT_TRUE(std::equal(values.begin() + 1, values.end(), alone.begin() + 1, alone.end())) << ranks;
+      EXPECT_TRUE(std::equal(values.begin() + 1, values.end(), expected.begin() + 1, expected.end())) << ranks;
     }
   }
 }
@@ -133,20 +125,16 @@ class Naming final : public testing::MeanCrossEntropy {
 };
 
 TEST(Evaluator, TheNameOfAMetricOfCountsMustBeNew) {
-  const auto refusal = [](const std::string& name) -> std::string {
-    try {
-      const auto found = evaluation_of({{.name = "accuracy", .sum = 1, .count = 1}},
-                                       {{.name = "samples", .counts = at::full({}, 7, at::kLong)}}, Naming(name));
-      EXPECT_EQ(found.values("val").back(), (std::pair<std::string, double>("val/" + name, 7)));
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+  const auto evaluation = [](const std::string& name) {
+    return evaluation_of({{.name = "accuracy", .sum = 1, .count = 1}},
+                         {{.name = "samples", .counts = at::full({}, 7, at::kLong)}}, Naming(name));
   };
-  EXPECT_EQ(refusal("share"), "");
-  EXPECT_EQ(refusal("accuracy"), "objective: summary() gives a metric accuracy, which there is already");
-  EXPECT_NE(refusal("step").find("objective: a metric of summary() is called step, which is reserved"),
-            std::string::npos);
+  EXPECT_EQ(evaluation("share").values("val").back(), (std::pair<std::string, double>("val/share", 7)));
+  EXPECT_EQ(error_of([&] { evaluation("accuracy"); }),
+            "objective: summary() gives a metric accuracy, which there is already");
+  EXPECT_TRUE(error_of([&] {
+                evaluation("step");
+              }).starts_with("objective: a metric of summary() is called step, which is reserved"));
 }
 
 TEST(Evaluator, WithoutTheMetricThereIsNoConfusion) {

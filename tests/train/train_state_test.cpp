@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/train_state.h"
 
-#include <ddprun/error.h>
+#include "support/error_of.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -75,14 +75,8 @@ TEST(TrainState, KeepsTheGlobalBatchThatABatchPerWorkerGaveAtTheStart) {
 TEST(TrainState, OfALaterFormatIsAnErrorWithBothFormats) {
   auto text = TrainState().to_json();
   text.replace(text.find("\"format\": 1"), 11, "\"format\": 9");
-  try {
-    TrainState::from_json(text, "a checkpoint");
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "a checkpoint: the format of its training state is 9, and this ddprun reads up to 1; use a newer ddprun");
-  }
+  EXPECT_EQ(error_of([&] { TrainState::from_json(text, "a checkpoint"); }),
+            "a checkpoint: the format of its training state is 9, and this ddprun reads up to 1; use a newer ddprun");
 }
 
 }  // namespace

@@ -16,12 +16,6 @@ using testing::ToyRun;
 using testing::train_toy;
 using testing::values_of;
 
-class TestedToys : public testing::ToyDataset {
- public:
-  using ToyDataset::ToyDataset;
-  int64_t size(Split split) const override { return split == Split::kTest ? 50 : ToyDataset::size(split); }
-};
-
 std::optional<double> find(const NamedValues& values, const std::string& name) {
   const auto at = std::ranges::find(values, name, &NamedValues::value_type::first);
   return at == values.end() ? std::nullopt : std::optional(at->second);
@@ -35,13 +29,13 @@ NamedValues test_of(const NamedValues& values) {
 }
 
 // The best is the evaluation with the highest loss, the first one, so that it is not the last.
-ToyRun best_first(const TempFolder& folder, int64_t ranks, double ema_decay) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};
+ToyRun best_first(int64_t ranks, double ema_decay) {
+  ToyRun run{.ranks = ranks};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 100, .ema_decay = ema_decay};
   run.experiment.checkpoint.monitor = "val/loss";
   run.experiment.checkpoint.maximize = true;
-  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<TestedToys>(train, val); };
+  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<testing::ToyDataset>(train, val, 50); };
   return run;
 }
 
@@ -49,9 +43,8 @@ class TrainerBest : public ::testing::TestWithParam<std::pair<int64_t, double>> 
 
 TEST_P(TrainerBest, TheTestOfTheBestCheckpointIsThatOfARunThatEndedThere) {
   const auto& [ranks, ema_decay] = GetParam();
-  const TempFolder folder, shorter_folder;
-  const auto whole = train_toy(best_first(folder, ranks, ema_decay));
-  auto shorter = best_first(shorter_folder, ranks, ema_decay);
+  const auto whole = train_toy(best_first(ranks, ema_decay));
+  auto shorter = best_first(ranks, ema_decay);
   shorter.experiment.trainer.max_epochs = 1;
   const auto alone = train_toy(shorter);
   ASSERT_EQ(whole.end.best_step, alone.end.steps);
@@ -63,9 +56,8 @@ TEST_P(TrainerBest, TheTestOfTheBestCheckpointIsThatOfARunThatEndedThere) {
 
 TEST_P(TrainerBest, ItsTestLeavesTheLastWeightsInTheModel) {
   const auto& [ranks, ema_decay] = GetParam();
-  const TempFolder folder, untested_folder;
-  const auto tested = train_toy(best_first(folder, ranks, ema_decay));
-  auto without = best_first(untested_folder, ranks, ema_decay);
+  const auto tested = train_toy(best_first(ranks, ema_decay));
+  auto without = best_first(ranks, ema_decay);
   without.make_dataset = ToyRun().make_dataset;
   const auto untested = train_toy(without);
   for (size_t rank = 0; rank < tested.weights.size(); ++rank)
@@ -77,8 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, TrainerBest,
                          ::testing::Values(std::pair(1, 0.0), std::pair(2, 0.0), std::pair(2, 0.9)));
 
 TEST(TrainerTests, AmongEqualValuesTheLowerLossIsTheBest) {
-  const TempFolder folder;
-  ToyRun run{.val_samples = 1, .folder = folder.path()};  // it is right or wrong
+  ToyRun run{.val_samples = 1};  // it is right or wrong
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 5, .global_batch = 12, .log_every = 100};
   const auto result = train_toy(run);
@@ -91,12 +82,14 @@ TEST(TrainerTests, AmongEqualValuesTheLowerLossIsTheBest) {
   ASSERT_GT(tied.size(), 1U);
   ASSERT_LT(*std::ranges::min_element(tied), tied.front()) << "the first is not the best";
   EXPECT_EQ(find(result.end.best, "val/loss"), *std::ranges::min_element(tied));
-  EXPECT_EQ(std::filesystem::read_symlink(folder.path() / "checkpoints/best"), checkpoint_name(result.end.best_step));
+  EXPECT_EQ(std::filesystem::read_symlink(result.own_folder->path() / "checkpoints/best"),
+            checkpoint_name(result.end.best_step));
 }
 
 TEST(TrainerTests, ACheckpointThatIsGoneIsNotTestedAndTheRunEndsWell) {
   const TempFolder folder;
-  auto run = best_first(folder, 2, 0);
+  auto run = best_first(2, 0);
+  run.folder = folder.path();
   run.stop = [&](int64_t rank, int64_t step) {
     if (rank == 0 && step > 18) std::filesystem::remove_all(folder.path() / "checkpoints" / checkpoint_name(9));
     return false;

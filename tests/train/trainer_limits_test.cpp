@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How long it trains, on what, and when it evaluates.
-#include "support/error_of.h"
+#include "features/max_time/max_time_section.h"
 #include "support/toy_run.h"
 
 #include <ddprun/error.h>
@@ -19,52 +19,43 @@ namespace ddprun {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of_training;
 using testing::steps_of;
 using testing::TempFolder;
 using testing::ToyRun;
 using testing::train_toy;
 
-ToyRun two_epochs(const TempFolder& folder, int64_t ranks = 2) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};  // 103 samples: nine steps an epoch
+ToyRun two_epochs(int64_t ranks = 2) {
+  ToyRun run{.ranks = ranks};  // 103 samples: nine steps an epoch
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 2, .global_batch = 12, .log_every = 100};
   return run;
 }
 
 TEST(TrainerLimits, EvaluatesEverySoManySteps) {
-  const TempFolder folder;
-  auto run = two_epochs(folder);
+  auto run = two_epochs();
   run.experiment.trainer.eval_every = {.steps = 5};
   EXPECT_THAT(steps_of(train_toy(run).rows, "val"), ElementsAre(5, 10, 15, 18));
 }
 
 TEST(TrainerLimits, EvaluatesEverySoManyEpochsAndAtTheEnd) {
-  const TempFolder folder;
-  auto run = two_epochs(folder);
+  auto run = two_epochs();
   run.experiment.trainer.max_epochs = 5;
   run.experiment.trainer.eval_every = {.epochs = 2};
   EXPECT_THAT(steps_of(train_toy(run).rows, "val"), ElementsAre(18, 36, 45));
 }
 
 TEST(TrainerLimits, AnEpochCanBeLimitedToItsFirstBatches) {
-  const TempFolder folder;
-  auto run = two_epochs(folder);
+  auto run = two_epochs();
   run.experiment.trainer.train_batches = {.batches = 4};
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.steps, 8);
   EXPECT_EQ(result.end.epochs, 2);
 }
 
-class Tested : public testing::ToyDataset {
- public:
-  using ToyDataset::ToyDataset;
-  int64_t size(Split split) const override { return split == Split::kTest ? 50 : ToyDataset::size(split); }
-};
-
 TEST(TrainerLimits, TheTestCanBeLimitedToItsFirstBatches) {
-  const TempFolder folder;
-  auto run = two_epochs(folder, 1);
-  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Tested>(train, val); };
+  auto run = two_epochs(1);
+  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<testing::ToyDataset>(train, val, 50); };
   EXPECT_EQ(train_toy(run).end.test_total, 50);
   run.experiment.trainer.test_batches = {.batches = 2};
   EXPECT_EQ(train_toy(run).end.test_total, 24);
@@ -73,8 +64,7 @@ TEST(TrainerLimits, TheTestCanBeLimitedToItsFirstBatches) {
 }
 
 TEST(TrainerLimits, OverfittingALittleDataSucceeds) {
-  const TempFolder folder;
-  auto run = two_epochs(folder);
+  auto run = two_epochs();
   run.experiment.trainer.max_epochs = 150;
   run.experiment.trainer.overfit_batches = 1;
   const auto losses = testing::values_of(train_toy(run).rows, "train", "loss");
@@ -92,8 +82,7 @@ class BrokenInEvaluation : public testing::ToyModel {
 };
 
 TEST(TrainerLimits, TheSanityEvaluationFindsABrokenOneBeforeTheFirstStep) {
-  const TempFolder folder;
-  auto run = two_epochs(folder, 1);
+  auto run = two_epochs(1);
   run.make_model = [] { return std::make_shared<BrokenInEvaluation>(); };
   EXPECT_THROW(train_toy(run), UserError);
   EXPECT_FALSE(BrokenInEvaluation::trained);
@@ -110,14 +99,13 @@ class NeedsTwo : public testing::ToyModel {
 
 TEST(TrainerLimits, TheSmallestPartOfABatchIsRehearsedBeforeTheFirstStep) {
   for (const auto& [samples, ranks, micro_batch] : {std::tuple(25, 1, 0), std::tuple(27, 3, 0), std::tuple(49, 3, 2)}) {
-    const TempFolder folder;
-    auto run = two_epochs(folder, ranks);
+    auto run = two_epochs(ranks);
     run.train_samples = samples;
     run.experiment.trainer.micro_batch = micro_batch;
     run.make_model = [] { return std::make_shared<NeedsTwo>(); };
     std::atomic<int64_t> steps = 0;
     run.stop = [&](int64_t, int64_t step) { return steps += step > 0 ? 1 : 0, false; };
-    EXPECT_THAT(error_of([&] { train_toy(run); }),
+    EXPECT_THAT(error_of_training(run),
                 ::testing::HasSubstr("expected more than one value. This was a rehearsal with 1 sample, the fewest "
                                      "that a worker has at once"))
         << samples << " samples on " << ranks << " ranks";
@@ -126,16 +114,14 @@ TEST(TrainerLimits, TheSmallestPartOfABatchIsRehearsedBeforeTheFirstStep) {
 }
 
 TEST(TrainerLimits, LayersThatSeeTheSamplesOfAllRanksAreRehearsedWithThose) {
-  const TempFolder folder, other;
-  auto run = two_epochs(folder, 2);
+  auto run = two_epochs();
   run.train_samples = 26;  // one for each rank in the last batch
   run.experiment.trainer.max_steps = 2;
   run.experiment.trainer.sync_batchnorm = true;
   run.make_model = [] { return std::make_shared<NeedsTwo>(); };
   EXPECT_EQ(train_toy(run).end.steps, 2);
   run.train_samples = 25;
-  run.folder = other.path();
-  EXPECT_THAT(error_of([&] { train_toy(run); }), ::testing::HasSubstr("a rehearsal with 1 sample"));
+  EXPECT_THAT(error_of_training(run), ::testing::HasSubstr("a rehearsal with 1 sample"));
 }
 
 // Counts how often its training samples are read.
@@ -152,8 +138,7 @@ class CountedReads : public testing::ToyDataset {
 };
 
 TEST(TrainerLimits, WhatIsTriedBeforeTheFirstStepReadsNoBatchOfItsOwn) {
-  const TempFolder folder;
-  auto run = two_epochs(folder, 2);  // the reducer is warmed up, and the last batch rehearsed
+  auto run = two_epochs();  // the reducer is warmed up, and the last batch rehearsed
   std::atomic<int64_t> reads = 0;
   run.experiment.trainer.prefetch_threads = 0;
   run.make_dataset = [&](int64_t train, int64_t val) { return std::make_shared<CountedReads>(reads, train, val); };
@@ -179,12 +164,10 @@ class DrawingModel : public testing::ToyModel {
 };
 
 TEST(TrainerLimits, TheRehearsalLeavesNoTrace) {
-  const TempFolder folder, other;
-  auto run = two_epochs(folder, 1);
+  auto run = two_epochs(1);
   run.make_model = [] { return std::make_shared<DrawingModel>(); };
   run.experiment.trainer.max_steps = 8;  // the ninth would be the ragged one
   const auto rehearsed = train_toy(run);
-  run.folder = other.path();
   run.experiment.trainer.train_batches = {.batches = 8};
   const auto without = train_toy(run);
   EXPECT_EQ(rehearsed.weights[0].at("batches").item<double>(), 8);
@@ -193,8 +176,7 @@ TEST(TrainerLimits, TheRehearsalLeavesNoTrace) {
 
 // The ranks' agreement is where the host waits for a GPU.
 TEST(TrainerLimits, TheTimeInTrainingHasTheWaitAtTheEndOfAStep) {
-  const TempFolder folder;
-  auto run = two_epochs(folder, 1);
+  auto run = two_epochs(1);
   constexpr auto kWait = std::chrono::milliseconds(5);
   run.stop = [&](int64_t, int64_t) {
     std::this_thread::sleep_for(kWait);
@@ -220,20 +202,20 @@ class LostModel : public testing::ToyModel {
 TEST(TrainerLimits, AMonitorThatIsNanEndsTheRunByItsNameAndTheWeightsAreKept) {
   for (const auto& [good, when] : {std::pair(0, "before the first step"), std::pair(1, "after step 9")}) {
     const TempFolder folder;
-    auto run = two_epochs(folder, 1);
+    auto run = two_epochs(1);
+    run.folder = folder.path();
     run.experiment.trainer.sanity_batches = 1;
     run.experiment.early_stopping = EarlyStoppingConfig{.monitor = "val/loss", .maximize = false};
     run.make_model = [good = good] { return std::make_shared<LostModel>(good); };
     EXPECT_THAT(
-        error_of([&] { train_toy(run); }),
+        error_of_training(run),
         ::testing::AllOf(::testing::HasSubstr("early_stopping.monitor: val/loss is NaN"), ::testing::HasSubstr(when)));
     EXPECT_EQ(std::filesystem::exists(folder.path() / "checkpoints" / checkpoint_name(9)), good > 0);
   }
 }
 
 TEST(TrainerLimits, TheSanityEvaluationLeavesNoTrace) {
-  const TempFolder folder, other_folder;
-  auto with = two_epochs(folder), without = two_epochs(other_folder);
+  auto with = two_epochs(), without = two_epochs();
   with.experiment.trainer.sanity_batches = 3;
   without.experiment.trainer.sanity_batches = 0;
   const auto one = train_toy(with), other = train_toy(without);
@@ -248,13 +230,27 @@ class AlwaysDrawingModel : public testing::ToyModel {
 };
 
 TEST(TrainerLimits, WhatEvaluationsDrawIsNotTakenFromTheTraining) {
-  const TempFolder folder, other_folder;
-  auto often = two_epochs(folder, 1), never = two_epochs(other_folder, 1);
+  auto often = two_epochs(1), never = two_epochs(1);
   for (auto* run : {&often, &never}) run->make_model = [] { return std::make_shared<AlwaysDrawingModel>(); };
   often.experiment.trainer.sanity_batches = 3;
   often.experiment.trainer.eval_every = {.steps = 2};
   never.experiment.trainer.sanity_batches = 0;
   EXPECT_TRUE(testing::same_bits(train_toy(often).weights[0], train_toy(never).weights[0]));
+}
+
+TEST(MaxTime, EndsTheRunOnAllRanksAtTheSameStepWithAnEvaluation) {
+  auto run = two_epochs(3);
+  run.experiment.trainer.max_epochs = 1'000'000;
+  run.experiment.features.set(MaxTimeConfig{.seconds = 0.05});
+  const auto result = train_toy(run);
+  EXPECT_EQ(result.end.status, "completed");
+  EXPECT_EQ(result.end.stop_reason, "trainer.max_time is over");
+  EXPECT_EQ(steps_of(result.rows, "val").back(), result.end.steps);
+
+  auto again = run;  // a checkpoint has rank 0's time, and another rank's may have been over first
+  again.resume_from = result.end.checkpoint;
+  again.experiment.features.set(MaxTimeConfig{.seconds = 1e-6});
+  EXPECT_EQ(train_toy(again).end.steps, result.end.steps);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The promise: a run that was stopped and resumed ends as if it had never been stopped.
+// The promise: a run that was stopped and resumed ends as if it had never been stopped, wherever that was.
+// tests/end_to_end/kill_resume_test.py has more of what may have a state, and fewer places.
 #include "features/verify_shards/verify_shards_section.h"
-#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <gmock/gmock.h>
@@ -11,69 +11,27 @@ namespace ddprun {
 namespace {
 
 using testing::same_bits;
-using testing::TempFolder;
-using testing::ToyResult;
+using testing::texts_of;
 using testing::ToyRun;
 using testing::train_toy;
-using testing::train_toy_twice;
 
-ToyRun three_epochs(const TempFolder& folder, int64_t ranks) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};
+ToyRun three_epochs(int64_t ranks) {
+  ToyRun run{.ranks = ranks};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 4};
   run.experiment.early_stopping = EarlyStoppingConfig{.patience = 30};
   return run;
 }
 
-// The numbers of the rows of later steps than `step`: what a resumed run must repeat.
-std::vector<std::string> numbers(const std::vector<MetricRow>& rows, int64_t after) {
-  std::vector<std::string> texts;
-  for (const auto& row : rows) {
-    if (row.step <= after) continue;
-    std::string text = row.split + " " + std::to_string(row.step);
-    for (const auto& [name, value] : row.values) {
-      const bool is_time = name.ends_with("_per_second") || name.ends_with("_seconds");
-      if (!is_time) text += " " + name + "=" + std::to_string(std::bit_cast<uint64_t>(value));
-    }
-    texts.push_back(text);
-  }
-  return texts;
-}
-
-using Stop = std::tuple<int64_t, int64_t>;  // ranks, the step after which the run is stopped
-class TrainerResume : public ::testing::TestWithParam<Stop> {};
-
-TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
-  const auto [ranks, stop_at] = GetParam();
-  const TempFolder whole_folder, folder;
-  const auto whole = train_toy(three_epochs(whole_folder, ranks));
-
-  const auto [first, second] = train_toy_twice(three_epochs(folder, ranks), stop_at);
-  EXPECT_EQ(first.end.status, "preempted");
-  EXPECT_EQ(second.end.steps, whole.end.steps);
-  EXPECT_TRUE(same_bits(second.weights[0], whole.weights[0]));
-  EXPECT_EQ(second.end.metrics.size(), whole.end.metrics.size());
-  EXPECT_EQ(second.history.values, whole.history.values);
-  EXPECT_EQ(whole.history.values.size(), 3U);
-  EXPECT_EQ(numbers(second.rows, first.end.steps), numbers(whole.rows, first.end.steps));
-}
-
-INSTANTIATE_TEST_SUITE_P(Steps, TrainerResume,
-                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 3, 8, 9, 10, 17, 18, 25)));
-
-TEST(TrainerResume, SeveralDevicesOfOneProcessEndWithTheBitsOfTheUndisturbedRun) {
-  const TempFolder whole_folder, folder;
-  auto whole = three_epochs(whole_folder, 1), cut = three_epochs(folder, 1);
-  for (auto* run : {&whole, &cut}) run->devices = 3;
-  auto rest = cut;
-  cut.stop = [](int64_t, int64_t step) { return step >= 8; };
-  rest.resume_from = train_toy(cut).end.checkpoint;
-  EXPECT_TRUE(same_bits(train_toy(rest).weights[0], train_toy(whole).weights[0]));
+ToyRun on_three_devices() {
+  auto run = three_epochs(1);
+  run.devices = 3;
+  return run;
 }
 
 // Everything that has a state of its own, at once.
-ToyRun with_everything(const TempFolder& folder) {
-  auto run = three_epochs(folder, 2);
+ToyRun with_everything() {
+  auto run = three_epochs(2);
   auto& trainer = run.experiment.trainer;
   trainer.micro_batch = 2;
   trainer.precision = PrecisionMode::kFp16;
@@ -86,67 +44,41 @@ ToyRun with_everything(const TempFolder& folder) {
   return run;
 }
 
-class TrainerResumeEverything : public ::testing::TestWithParam<int64_t> {};
+struct Stopped {
+  const char* name;
+  ToyRun run;
+  std::vector<int64_t> after;  // steps; an epoch has nine
+};
+void PrintTo(const Stopped& stopped, std::ostream* out) { *out << stopped.name; }  // GoogleTest's name for this
 
-TEST_P(TrainerResumeEverything, EndsWithTheBitsOfTheUndisturbedRun) {
-  const TempFolder whole_folder, folder;
-  const auto whole = train_toy(with_everything(whole_folder));
-  auto cut = with_everything(folder);
-  cut.stop = [](int64_t rank, int64_t step) { return rank == 1 && step >= GetParam(); };
-  const auto first = train_toy(cut);
-  EXPECT_EQ(first.end.status, "preempted");
-  auto rest = with_everything(folder);
-  rest.resume_from = first.end.checkpoint;
-  const auto second = train_toy(rest);
-  EXPECT_TRUE(same_bits(second.weights[1], whole.weights[1]));
-  EXPECT_EQ(numbers(second.rows, first.end.steps), numbers(whole.rows, first.end.steps));
+class TrainerResume : public ::testing::TestWithParam<Stopped> {};
+
+TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
+  const auto& [name, run, after] = GetParam();
+  const auto whole = train_toy(run);
+  for (const auto stop_at : after) {
+    SCOPED_TRACE(stop_at);
+    auto cut = run, rest = run;
+    cut.stop = [=, last = run.ranks - 1](int64_t rank, int64_t step) { return rank == last && step >= stop_at; };
+    const auto first = train_toy(cut);
+    EXPECT_EQ(first.end.status, "preempted");
+    rest.resume_from = first.end.checkpoint;
+    const auto second = train_toy(rest);
+    EXPECT_EQ(second.end.steps, whole.end.steps);
+    EXPECT_TRUE(same_bits(second.weights.back(), whole.weights.front()));
+    EXPECT_EQ(second.end.metrics.size(), whole.end.metrics.size());
+    EXPECT_EQ(second.history.values, whole.history.values);
+    EXPECT_EQ(texts_of(second.rows, first.end.steps), texts_of(whole.rows, first.end.steps));
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, TrainerResumeEverything, ::testing::Values(2, 4, 5, 9, 13, 22));
-
-TEST(TrainerResumeElsewhere, AnotherWorldSizeContinuesAtTheSameSample) {
-  const TempFolder whole_folder, folder;
-  const auto whole = train_toy(three_epochs(whole_folder, 1));
-  auto cut = three_epochs(folder, 2);
-  cut.stop = [](int64_t, int64_t step) { return step >= 11; };
-  const auto first = train_toy(cut);
-  auto rest = three_epochs(folder, 3);
-  rest.resume_from = first.end.checkpoint;
-  const auto second = train_toy(rest);
-  EXPECT_EQ(second.end.samples, whole.end.samples);
-  EXPECT_LT(testing::largest_difference(second.weights[0], whole.weights[0]), 1e-5);
-}
-
-TEST(TrainerResumeElsewhere, ACompletedRunHasNothingLeftToDo) {
-  const TempFolder folder;
-  const auto first = train_toy(three_epochs(folder, 1));
-  auto again = three_epochs(folder, 1);
-  again.resume_from = first.end.checkpoint;
-  const auto second = train_toy(again);
-  EXPECT_EQ(second.end.steps, first.end.steps);
-  EXPECT_EQ(second.end.status, "completed");
-  EXPECT_TRUE(same_bits(second.weights[0], first.weights[0]));
-}
-
-TEST(TrainerResumeElsewhere, ACompletedRunGoesOnWhereMoreEpochsAreAsked) {
-  const TempFolder folder, whole_folder;
-  auto shorter = three_epochs(folder, 1);
-  shorter.experiment.trainer.max_epochs = 1;
-  const auto first = train_toy(shorter);
-  auto longer = three_epochs(folder, 1);
-  longer.resume_from = first.end.checkpoint;
-  EXPECT_TRUE(same_bits(train_toy(longer).weights[0], train_toy(three_epochs(whole_folder, 1)).weights[0]));
-}
-
-TEST(TrainerResumeElsewhere, AnotherBatchOrSeedIsRefused) {
-  const TempFolder folder;
-  const auto first = train_toy(three_epochs(folder, 1));
-  auto other = three_epochs(folder, 1);
-  other.resume_from = first.end.checkpoint;
-  other.experiment.trainer.global_batch = 13;
-  const auto error = error_of([&] { train_toy(other); });
-  EXPECT_THAT(error, ::testing::HasSubstr("trainer.global_batch is 13, but "));
-}
+INSTANTIATE_TEST_SUITE_P(Runs, TrainerResume,
+                         ::testing::Values(Stopped{"OfOneRank", three_epochs(1), {1, 3, 8, 9, 10, 17, 18, 25}},
+                                           Stopped{"OfTwoRanks", three_epochs(2), {1, 3, 8, 9, 10, 17, 18, 25}},
+                                           Stopped{"OfThreeRanks", three_epochs(3), {1, 3, 8, 9, 10, 17, 18, 25}},
+                                           Stopped{"OfThreeDevices", on_three_devices(), {8}},
+                                           Stopped{"WithEverything", with_everything(), {2, 4, 5, 9, 13, 22}}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "features/histograms/histograms_section.h"
-#include "support/error_of.h"
+#include "features/system_rows/system_rows_section.h"
 #include "support/toy_run.h"
 
 #include <ddprun/error.h>
@@ -9,21 +9,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace ddprun {
 namespace {
 
+using testing::error_of_training;
 using testing::largest_difference;
-using testing::TempFolder;
 using testing::ToyDataset;
 using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
 
-ToyRun five_epochs(const TempFolder& folder, int64_t ranks = 1) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};
+ToyRun five_epochs(int64_t ranks = 1) {
+  ToyRun run{.ranks = ranks};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 5, .global_batch = 12, .log_every = 4};
   return run;
@@ -31,30 +30,29 @@ ToyRun five_epochs(const TempFolder& folder, int64_t ranks = 1) {
 
 class TrainerWorlds : public ::testing::TestWithParam<int64_t> {};
 
-TEST_P(TrainerWorlds, TrainTheSameWeightsAsOneRankWithRaggedBatches) {
-  const TempFolder alone_folder, folder;
-  const auto alone = train_toy(five_epochs(alone_folder));  // 103 samples in batches of 12: the last has 7
-  const auto several = train_toy(five_epochs(folder, GetParam()));
-  EXPECT_EQ(alone.end.steps, 45);
-  for (const auto& weights : several.weights) EXPECT_LT(largest_difference(weights, alone.weights[0]), 1e-5);
+// Returns the run on one rank, whose weights those of all ranks of the other are, in equal bits.
+ToyResult expect_as_alone(const ToyRun& alone, ToyRun several) {
+  several.ranks = TrainerWorlds::GetParam();
+  auto expected = train_toy(alone);
+  const auto result = train_toy(several);
+  EXPECT_LT(largest_difference(result.weights[0], expected.weights[0]), 1e-5);
+  for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
+  return expected;
 }
 
-TEST_P(TrainerWorlds, RanksEndWithEqualBits) {
-  const TempFolder folder;
-  const auto result = train_toy(five_epochs(folder, GetParam()));
-  for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
+TEST_P(TrainerWorlds, TrainTheSameWeightsAsOneRankWithRaggedBatches) {
+  const auto run = five_epochs();  // 103 samples in batches of 12: the last has 7
+  EXPECT_EQ(expect_as_alone(run, run).end.steps, 45);
 }
 
 TEST_P(TrainerWorlds, ALastBatchSmallerThanTheWorldIsTrainedOnToo) {
-  const TempFolder alone_folder, folder;
-  auto alone = five_epochs(alone_folder), several = five_epochs(folder, GetParam());
-  alone.train_samples = several.train_samples = 25;  // 12 + 12 + 1
-  EXPECT_LT(largest_difference(train_toy(several).weights.back(), train_toy(alone).weights[0]), 1e-5);
+  auto run = five_epochs();
+  run.train_samples = 25;  // 12 + 12 + 1
+  expect_as_alone(run, run);
 }
 
 TEST_P(TrainerWorlds, EvaluationCountsEverySampleOnce) {
-  const TempFolder folder;
-  auto run = five_epochs(folder, GetParam());
+  auto run = five_epochs(GetParam());
   run.val_samples = 41;
   run.experiment.trainer.eval_batch = 4;
   const auto result = train_toy(run);
@@ -65,39 +63,31 @@ TEST_P(TrainerWorlds, EvaluationCountsEverySampleOnce) {
   EXPECT_GT(accuracy->second, 0.6);
 }
 
-ToyRun masked(ToyRun run) {
+TEST_P(TrainerWorlds, TrainTheSameWithASecondInput) {
+  auto run = five_epochs();
   run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<testing::MaskedToyDataset>(train, val); };
   run.make_model = [] { return std::make_shared<testing::MaskedToyModel>(); };
-  return run;
-}
-
-TEST_P(TrainerWorlds, TrainTheSameWithASecondInput) {
-  const TempFolder alone_folder, folder, copies_folder;
-  const auto alone = train_toy(masked(five_epochs(alone_folder)));
-  auto several = masked(five_epochs(folder, GetParam())), copies = masked(five_epochs(copies_folder));
+  auto several = run, copies = run;
   several.experiment.trainer.micro_batch = 2;
   copies.devices = GetParam();
-  const auto weights = train_toy(several).weights;
-  for (const auto& rank : weights) EXPECT_LT(largest_difference(rank, alone.weights[0]), 1e-5);
+  const auto alone = expect_as_alone(run, several);
   EXPECT_LT(largest_difference(train_toy(copies).weights[0], alone.weights[0]), 1e-5);
   EXPECT_GT(testing::values_of(alone.rows, "val", "accuracy").back(), 0.5);
 }
 
 TEST_P(TrainerWorlds, TrainTheSameOnMixedSamples) {
-  const TempFolder plain_folder, alone_folder, folder;
-  auto alone = five_epochs(alone_folder), several = five_epochs(folder, GetParam());
-  alone.experiment.trainer.mixup = several.experiment.trainer.mixup = 0.4;
+  auto run = five_epochs();
+  run.experiment.trainer.mixup = 0.4;
+  auto several = run;
   several.experiment.trainer.micro_batch = 2;
-  const auto expected = train_toy(alone).weights[0];
-  for (const auto& weights : train_toy(several).weights) EXPECT_LT(largest_difference(weights, expected), 1e-5);
-  EXPECT_GT(largest_difference(train_toy(five_epochs(plain_folder)).weights[0], expected), 1e-2);
+  const auto alone = expect_as_alone(run, several);
+  EXPECT_GT(largest_difference(train_toy(five_epochs()).weights[0], alone.weights[0]), 1e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, TrainerWorlds, ::testing::Values(2, 3, 4));
 
 TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {
-  const TempFolder folder;
-  auto run = five_epochs(folder);
+  auto run = five_epochs();
   run.experiment.trainer.max_epochs = 2;
   const auto result = train_toy(run);
   std::vector<std::string> rows;
@@ -116,8 +106,7 @@ TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {
 }
 
 TEST(Trainer, PredictionsOfSomeSamplesFollowEachEvaluationAndChangeNothing) {
-  const TempFolder folder, plain_folder;
-  auto run = five_epochs(folder, 3);
+  auto run = five_epochs(3);
   run.experiment.trainer.max_epochs = 2;
   run.experiment.trainer.eval_batch = 8;
   run.experiment.predictions = {.batches = 2, .images_per_batch = 3};
@@ -132,7 +121,6 @@ TEST(Trainer, PredictionsOfSomeSamplesFollowEachEvaluationAndChangeNothing) {
   for (const auto& row : table.rows) ids.push_back(row.id);
   EXPECT_EQ(ids, (std::vector<int64_t>{0, 7, 15, 23, 31, 39}));
 
-  run.folder = plain_folder.path();
   run.experiment.predictions = {};
   const auto without = train_toy(run);
   EXPECT_TRUE(without.predicted.empty());
@@ -140,8 +128,7 @@ TEST(Trainer, PredictionsOfSomeSamplesFollowEachEvaluationAndChangeNothing) {
 }
 
 TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
-  const TempFolder folder, plain_folder;
-  auto run = five_epochs(folder, 2);
+  auto run = five_epochs(2);
   run.experiment.trainer.max_epochs = 2;
   run.experiment.features.set(HistogramsConfig{.every = {.epochs = 1}, .bins = 8});
   const auto with = train_toy(run);
@@ -158,14 +145,12 @@ TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
   EXPECT_FLOAT_EQ(static_cast<float>(table.histograms[1].max), bias.max().item<float>());
   EXPECT_GT(table.histograms[4].stddev, 0);
 
-  run.folder = plain_folder.path();
   run.experiment.features.set(HistogramsConfig{});
   EXPECT_TRUE(testing::same_bits(with.weights[0], train_toy(run).weights[0]));
 }
 
 TEST(Trainer, TellsOfItsCheckpoints) {
-  const TempFolder folder;
-  auto run = five_epochs(folder);
+  auto run = five_epochs();
   run.experiment.trainer.max_epochs = 1;
   const auto result = train_toy(run);
   ASSERT_EQ(result.events.size(), 1U);
@@ -174,8 +159,7 @@ TEST(Trainer, TellsOfItsCheckpoints) {
 }
 
 TEST(Trainer, StopsAfterMaxStepsWithAnEvaluation) {
-  const TempFolder folder;
-  auto run = five_epochs(folder);
+  auto run = five_epochs();
   run.experiment.trainer.max_steps = 13;
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.steps, 13);
@@ -184,8 +168,7 @@ TEST(Trainer, StopsAfterMaxStepsWithAnEvaluation) {
 }
 
 TEST(Trainer, StopsEarlyOnEveryRankAtTheSameEpoch) {
-  const TempFolder folder;
-  auto run = five_epochs(folder, 3);
+  auto run = five_epochs(3);
   run.experiment.trainer.max_epochs = 50;
   run.experiment.early_stopping = EarlyStoppingConfig{.target = 0.6, .hold = 2};
   const auto result = train_toy(run);
@@ -195,29 +178,18 @@ TEST(Trainer, StopsEarlyOnEveryRankAtTheSameEpoch) {
 }
 
 TEST(Trainer, AnUnknownMonitorIsAnErrorThatListsTheKnown) {
-  const TempFolder folder;
-  auto run = five_epochs(folder);
+  auto run = five_epochs();
   run.experiment.early_stopping = EarlyStoppingConfig{.monitor = "val/f1"};
-  const auto error = error_of([&] { train_toy(run); });
+  const auto error = error_of_training(run);
   EXPECT_THAT(error, ::testing::HasSubstr("no metric is called val/f1; known: "));
   EXPECT_THAT(error, ::testing::HasSubstr("val/accuracy"));
-}
-
-TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
-  const TempFolder folder;
-  auto run = five_epochs(folder, 2);
-  run.lr = std::numeric_limits<double>::infinity();
-  EXPECT_THROW(train_toy(run), UserError);
-  std::vector<CheckpointFlaw> flaws;
-  EXPECT_FALSE(newest_checkpoint(folder.path(), flaws).has_value());
 }
 
 // Its test split has one sample that cannot be read, which rank 1 of 2 meets; or where it meets an error of its own.
 template <class Error>
 class DamagedTest : public ToyDataset {
  public:
-  using ToyDataset::ToyDataset;
-  int64_t size(Split split) const override { return split == Split::kTest ? 20 : ToyDataset::size(split); }
+  DamagedTest(int64_t train, int64_t val) : ToyDataset(train, val, 20) {}
   Batch get(Split split, std::span<const int64_t> indices) const override {
     if (split == Split::kTest && std::ranges::find(indices, 15) != indices.end())
       throw Error("test/15.jpg: is a damaged JPEG\nand more of it");
@@ -227,8 +199,7 @@ class DamagedTest : public ToyDataset {
 
 template <class Error>
 void expect_told(const std::string& told, int64_t ranks) {
-  const TempFolder folder;
-  auto run = five_epochs(folder, ranks);
+  auto run = five_epochs(ranks);
   run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest<Error>>(train, val); };
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.status, "completed");
@@ -248,8 +219,7 @@ TEST(Trainer, AnErrorThatNoUserHasMadeIsToldWithItsRankInOneLine) {
 }
 
 TEST(Trainer, BestFollowsTheMonitoredMetric) {
-  const TempFolder folder;
-  auto run = five_epochs(folder);
+  auto run = five_epochs();
   run.experiment.checkpoint.keep = 1;
   run.experiment.checkpoint.monitor = "val/loss";
   run.experiment.checkpoint.maximize = false;
@@ -263,7 +233,7 @@ TEST(Trainer, BestFollowsTheMonitoredMetric) {
     best_step = row.step;
   }
   EXPECT_EQ(result.end.best.at(0).second, best);
-  const auto info = verify_checkpoint(std::filesystem::canonical(folder.path() / "checkpoints" / "best"));
+  const auto info = verify_checkpoint(std::filesystem::canonical(result.own_folder->path() / "checkpoints" / "best"));
   EXPECT_EQ(info.step, best_step);
 }
 
@@ -279,8 +249,7 @@ class SlowToyModel : public testing::ToyModel {
 };
 
 TEST(Trainer, ShowsRatesOfStepsThatWereTimed) {
-  const TempFolder folder;
-  auto run = five_epochs(folder);
+  auto run = five_epochs();
   run.experiment.trainer.max_steps = 8;  // a row after the fourth
   run.make_model = [] { return std::make_shared<SlowToyModel>(); };
   std::map<int64_t, double> rates;
@@ -292,6 +261,23 @@ TEST(Trainer, ShowsRatesOfStepsThatWereTimed) {
     EXPECT_EQ(rate > 0, step > 1) << "before the first step was timed there is none; " << step;
     EXPECT_LT(rate, 12 / SlowToyModel::kSeconds) << step;
   }
+}
+
+TEST(SystemRows, MeasureTheStepsAtTheEndOfEachPart) {
+  auto run = five_epochs(3);
+  run.experiment.trainer.max_epochs = 2;
+  const auto result = train_toy(run);
+  ASSERT_EQ(result.measured.size(), 2U);
+  EXPECT_EQ(result.measured.back().step, 18);
+  const auto seconds = testing::values_of(result.measured, "system", "step_seconds");
+  const auto forward = testing::values_of(result.measured, "system", "forward_seconds");
+  ASSERT_EQ(forward.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_GT(forward[i], 0);
+    EXPECT_LT(forward[i], seconds[i]);
+  }
+  run.experiment.features.set(SystemRowsConfig{.seconds = 0});
+  EXPECT_TRUE(train_toy(run).measured.empty());
 }
 
 }  // namespace

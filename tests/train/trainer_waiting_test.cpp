@@ -15,7 +15,6 @@ namespace ddprun {
 namespace {
 
 using testing::same_bits;
-using testing::TempFolder;
 using testing::ToyRun;
 using testing::train_toy;
 
@@ -32,11 +31,10 @@ struct KeptBack {
 
 class SlowDataset final : public testing::ToyDataset {
  public:
-  SlowDataset(int64_t train, int64_t val, KeptBack* kept) : ToyDataset(train, val), kept_(kept) {
+  SlowDataset(int64_t train, int64_t val, KeptBack* kept) : ToyDataset(train, val, 20), kept_(kept) {
     if (kept) opened_ = kept->opened;
   }
 
-  int64_t size(Split split) const override { return split == Split::kTest ? 20 : ToyDataset::size(split); }
   Batch get(Split split, std::span<const int64_t> indices) const override {
     if (kept_ && split == kept_->split && std::ranges::find(indices, kept_->sample) != indices.end()) {
       const auto opened = opened_;
@@ -51,8 +49,8 @@ class SlowDataset final : public testing::ToyDataset {
   std::shared_future<void> opened_;
 };
 
-ToyRun one_epoch(const TempFolder& folder, int64_t ranks) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};
+ToyRun one_epoch(int64_t ranks) {
+  ToyRun run{.ranks = ranks};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 1, .global_batch = 12, .eval_batch = 4, .log_every = 4};
   run.experiment.checkpoint.keep = 9;
@@ -71,10 +69,9 @@ testing::ToyResult stopped(ToyRun run, KeptBack& kept, int64_t steps) {
 
 // Returns the result of the run that goes on from there, and expects it to be that of one that was never asked.
 testing::ToyResult goes_on(ToyRun run, const testing::ToyResult& from) {
-  const TempFolder whole;
   run.resume_from = from.end.checkpoint;
   auto second = train_toy(run);
-  const auto undisturbed = train_toy(one_epoch(whole, run.ranks));
+  const auto undisturbed = train_toy(one_epoch(run.ranks));
   EXPECT_TRUE(same_bits(second.weights[0], undisturbed.weights[0]));
   EXPECT_EQ(second.end.status, "completed");
   EXPECT_EQ(second.end.metrics, undisturbed.end.metrics);
@@ -84,8 +81,7 @@ testing::ToyResult goes_on(ToyRun run, const testing::ToyResult& from) {
 class TrainerWaiting : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TrainerWaiting, SavesItsLastStepAndGoesOnFromThere) {
-  const TempFolder folder;
-  const auto run = one_epoch(folder, GetParam());
+  const auto run = one_epoch(GetParam());
   const auto order =
       training_order(testing::ToyDataset(run.train_samples, run.val_samples), run.experiment.trainer, 42).of(0);
   const int64_t steps = 4;  // in which nobody has waited
@@ -102,8 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, TrainerWaiting, ::testing::Values(1, 2));
 class TrainerWaitingToEvaluate : public ::testing::TestWithParam<Split> {};
 
 TEST_P(TrainerWaitingToEvaluate, LeavesThatToTheResumedRun) {
-  const TempFolder folder;
-  const auto run = one_epoch(folder, 2);
+  const auto run = one_epoch(2);
   KeptBack kept{.split = GetParam(), .sample = GetParam() == Split::kVal ? run.val_samples - 1 : 19};
   const auto first = stopped(run, kept, 9);
   EXPECT_EQ(first.end.status, "preempted");
@@ -121,8 +116,7 @@ TEST_P(TrainerWaitingToEvaluate, LeavesThatToTheResumedRun) {
 INSTANTIATE_TEST_SUITE_P(Splits, TrainerWaitingToEvaluate, ::testing::Values(Split::kVal, Split::kTest));
 
 TEST(TrainerWaitingForPredictions, GoesOnWithoutThem) {
-  const TempFolder folder;
-  auto run = one_epoch(folder, 1);
+  auto run = one_epoch(1);
   run.experiment.predictions = {.batches = 1, .images_per_batch = 2};
   run.experiment.trainer.val_batches = {.batches = 1};
   KeptBack kept{.split = Split::kVal, .sample = run.val_samples - 1};

@@ -2,7 +2,6 @@
 // Checkpoints without the weights that never train: smaller, with the same ends, and for no other base.
 #include "weights/base_weights.h"
 
-#include "support/error_of.h"
 #include "support/toy_run.h"
 #include "weights/freezing.h"
 #include "weights/tensor_digest.h"
@@ -16,10 +15,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of_training;
 using ::testing::HasSubstr;
 using testing::same_bits;
-using testing::TempFolder;
 using testing::ToyModel;
+using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
 
@@ -30,8 +30,8 @@ FreezingConfig below(std::vector<std::string> frozen) {
 }
 
 // The hidden layer never trains.
-ToyRun adapted(const TempFolder& folder, int64_t ranks = 1, bool only_trainable = true) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};
+ToyRun adapted(bool only_trainable = true) {
+  ToyRun run;
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 4};
   run.experiment.features.set(below({"hidden.*"}));
@@ -49,11 +49,12 @@ ToyRun resumed(ToyRun run, const std::string& checkpoint) {
   return run;
 }
 
-std::vector<std::string> names_in(const std::string& checkpoint) {
+std::vector<std::string> names_in(const std::filesystem::path& checkpoint) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : read_checkpoint(verify_checkpoint(checkpoint)).model) names.push_back(name);
   return names;
 }
+std::vector<std::string> names_in(const ToyResult& result) { return names_in(result.end.checkpoint); }
 
 std::shared_ptr<ToyModel> prepared(uint64_t seed) {
   torch::manual_seed(seed);
@@ -63,51 +64,16 @@ std::shared_ptr<ToyModel> prepared(uint64_t seed) {
 }
 
 TEST(BaseWeights, CheckpointsHoldOnlyWhatTrainsAndTheDigestOfTheRest) {
-  const TempFolder folder, whole_folder;
-  const auto part = train_toy(adapted(folder)), whole = train_toy(adapted(whole_folder, 1, false));
+  const auto part = train_toy(adapted()), whole = train_toy(adapted(false));
   EXPECT_TRUE(same_bits(part.weights[0], whole.weights[0]));
-  EXPECT_THAT(names_in(part.end.checkpoint), ElementsAre("output.bias", "output.weight"));
-  EXPECT_THAT(names_in(whole.end.checkpoint),
-              ElementsAre("hidden.bias", "hidden.weight", "output.bias", "output.weight"));
+  EXPECT_THAT(names_in(part), ElementsAre("output.bias", "output.weight"));
+  EXPECT_THAT(names_in(whole), ElementsAre("hidden.bias", "hidden.weight", "output.bias", "output.weight"));
   const auto left_out = verify_checkpoint(part.end.checkpoint).left_out;
   ASSERT_TRUE(left_out);
   const auto digests = digests_of_weights(*prepared(42));
   EXPECT_EQ(*left_out,
             (LeftOutWeights{digests.at("hidden.weight") + digests.at("hidden.bias"), 2, 16 * 8 * 4 + 16 * 4}));
   EXPECT_FALSE(verify_checkpoint(whole.end.checkpoint).left_out);
-}
-
-using Worlds = std::tuple<int64_t, int64_t>;  // ranks before and after the stop
-class BaseWeightsResume : public ::testing::TestWithParam<Worlds> {};
-
-TEST_P(BaseWeightsResume, EndsWithTheBitsOfTheRunWithWholeCheckpointsInWorldsOfOneSize) {
-  const auto [before, after] = GetParam();
-  const TempFolder folder, whole_folder;
-  for (const bool shared : {false, true}) {
-    auto run = adapted(folder, before), whole = adapted(whole_folder, before, false);
-    for (auto* one : {&run, &whole}) {
-      one->experiment.trainer.ema_decay = 0.9;
-      one->experiment.trainer.shard_optimizer = shared;
-    }
-    const auto [first, rest] = std::pair(train_toy(stopped(run, 11)), train_toy(stopped(whole, 11)));
-    run.ranks = whole.ranks = after;
-    EXPECT_TRUE(same_bits(train_toy(resumed(run, first.end.checkpoint)).weights[after - 1],
-                          train_toy(resumed(whole, rest.end.checkpoint)).weights[0]));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Worlds, BaseWeightsResume, ::testing::Values(Worlds{1, 1}, Worlds{2, 2}, Worlds{3, 2}));
-
-TEST(BaseWeights, TheKeyMayBeSwitchedOnAndOffBetweenAttempts) {
-  const TempFolder folder, whole_folder;
-  const auto whole = train_toy(adapted(whole_folder, 1, false));
-  const auto first = train_toy(stopped(adapted(folder, 1, false), 3));
-  EXPECT_EQ(names_in(first.end.checkpoint).size(), 4U);
-  const auto second = train_toy(stopped(resumed(adapted(folder), first.end.checkpoint), 12));
-  EXPECT_EQ(names_in(second.end.checkpoint).size(), 2U);
-  const auto third = train_toy(resumed(adapted(folder, 1, false), second.end.checkpoint));
-  EXPECT_EQ(names_in(third.end.checkpoint).size(), 4U);
-  EXPECT_TRUE(same_bits(third.weights[0], whole.weights[0]));
 }
 
 // Its first weights are not those of the seed.
@@ -120,23 +86,21 @@ class OtherModel : public ToyModel {
 };
 
 TEST(BaseWeights, AnotherBaseIsRefusedWithBothDigests) {
-  const TempFolder folder;
-  const auto first = train_toy(stopped(adapted(folder), 3));
-  auto other = resumed(adapted(folder), first.end.checkpoint);
+  const auto first = train_toy(stopped(adapted(), 3)), whole = train_toy(stopped(adapted(false), 12));
+  auto other = resumed(adapted(), first.end.checkpoint);
   other.make_model = [] { return std::make_shared<OtherModel>(); };
   EXPECT_THAT(
-      error_of([&] { train_toy(other); }),
+      error_of_training(other),
       AllOf(HasSubstr(first.end.checkpoint + " leaves out 2 parameters that never train (checkpoint.only_trainable)"),
             HasSubstr("their digest is "), HasSubstr(", the checkpoint's manifest says "),
             HasSubstr("pretrained.file and seed")));
-  other.resume_from = train_toy(stopped(adapted(folder, 1, false), 12)).end.checkpoint;
-  EXPECT_THAT(names_in(train_toy(other).end.checkpoint),  // the base of a whole one is not this model's
+  EXPECT_THAT(names_in(train_toy(resumed(other, whole.end.checkpoint))),  // whose base is not this model's
               ElementsAre("hidden.bias", "hidden.weight", "output.bias", "output.weight"));
 }
 
 TEST(BaseWeights, ACheckpointThatLacksWhatTrainsDoesNotFit) {
-  const TempFolder folder;
-  auto checkpoint = read_checkpoint(verify_checkpoint(train_toy(stopped(adapted(folder), 3)).end.checkpoint));
+  const auto first = train_toy(stopped(adapted(), 3));
+  auto checkpoint = read_checkpoint(verify_checkpoint(first.end.checkpoint));
   checkpoint.model.erase("output.bias");
   const auto model = prepared(42);
   EXPECT_THAT(error_of([&] {
@@ -149,33 +113,29 @@ TEST(BaseWeights, ACheckpointThatLacksWhatTrainsDoesNotFit) {
 
 // What an earlier attempt trained is frozen now, and the other way round.
 TEST(BaseWeights, WhatHasChangedStaysInCheckpointsWhateverIsFrozenNow) {
-  const TempFolder folder, whole_folder;
   std::vector<TensorDict> ends;
   for (const bool only_trainable : {true, false}) {
-    const auto& place = only_trainable ? folder : whole_folder;
-    const auto first = train_toy(stopped(adapted(place, 1, only_trainable), 3));
-    auto other = resumed(adapted(place, 1, only_trainable), first.end.checkpoint);
+    const auto run = adapted(only_trainable);
+    const auto first = train_toy(stopped(run, 3));
+    auto other = resumed(run, first.end.checkpoint);
     other.experiment.features.set(below({"output.*", "hidden.bias"}));
     const auto second = train_toy(stopped(other, 12));
     if (only_trainable) {
-      EXPECT_THAT(names_in(second.end.checkpoint), ElementsAre("hidden.weight", "output.bias", "output.weight"));
+      EXPECT_THAT(names_in(second), ElementsAre("hidden.weight", "output.bias", "output.weight"));
     }
-    ends.push_back(train_toy(resumed(adapted(place, 1, only_trainable), second.end.checkpoint)).weights[0]);
+    ends.push_back(train_toy(resumed(run, second.end.checkpoint)).weights[0]);
   }
   EXPECT_TRUE(same_bits(ends[0], ends[1]));
 }
 
 TEST(BaseWeights, WhatIsUnfrozenLaterIsInEachCheckpoint) {
-  const TempFolder folder;
-  auto run = adapted(folder);
+  auto run = adapted();
   auto config = below({"hidden.*"});
   config.unfreeze = {{{.epochs = 2}, {{"hidden.bias"}, "e.yaml: pretrained.unfreeze: "}}};
   run.experiment.features.set(config);
   const auto first = train_toy(stopped(run, 3));
-  EXPECT_THAT(names_in(first.end.checkpoint), ElementsAre("hidden.bias", "output.bias", "output.weight"));
-  const TempFolder whole_folder;
+  EXPECT_THAT(names_in(first), ElementsAre("hidden.bias", "output.bias", "output.weight"));
   auto whole = run;
-  whole.folder = whole_folder.path();
   whole.experiment.checkpoint.only_trainable = false;
   EXPECT_TRUE(same_bits(train_toy(resumed(run, first.end.checkpoint)).weights[0], train_toy(whole).weights[0]));
 }
@@ -195,25 +155,23 @@ class Meddler : public Callback {
 };
 
 TEST(BaseWeights, WhatACallbackChangesIsInTheCheckpointsFromThenOn) {
-  const TempFolder folder;
-  auto run = adapted(folder);
+  auto run = adapted();
   run.make_callbacks = []() -> std::vector<NamedCallback> {
     return {{"meddler", "callbacks[0]", std::make_shared<Meddler>()}};
   };
   const auto result = train_toy(run);
-  const auto at = [&](int64_t step) { return (folder.path() / "checkpoints" / checkpoint_name(step)).string(); };
-  EXPECT_THAT(names_in(at(kEpochSteps)), ElementsAre("output.bias", "output.weight"));
-  EXPECT_THAT(names_in(result.end.checkpoint), ElementsAre("hidden.bias", "output.bias", "output.weight"));
+  EXPECT_THAT(names_in(result.own_folder->path() / "checkpoints" / checkpoint_name(kEpochSteps)),
+              ElementsAre("output.bias", "output.weight"));
+  EXPECT_THAT(names_in(result), ElementsAre("hidden.bias", "output.bias", "output.weight"));
   EXPECT_EQ(verify_checkpoint(result.end.checkpoint).left_out->tensors, 1);
 }
 
 TEST(BaseWeights, WithNothingFrozenCheckpointsAreWhole) {
-  const TempFolder folder;
-  auto run = adapted(folder);
+  auto run = adapted();
   run.experiment.features.set(FreezingConfig());
-  const auto checkpoint = verify_checkpoint(train_toy(stopped(run, 3)).end.checkpoint);
-  EXPECT_FALSE(checkpoint.left_out);
-  EXPECT_EQ(names_in(checkpoint.path).size(), 4U);
+  const auto result = train_toy(stopped(run, 3));
+  EXPECT_FALSE(verify_checkpoint(result.end.checkpoint).left_out);
+  EXPECT_EQ(names_in(result).size(), 4U);
   const auto model = prepared(1);
   const BaseWeights base(*model, Freezing({model}, {}, 1).never_trained(), digests_of_weights(*model));
   EXPECT_EQ(base.text(), "checkpoints have all 4 parameters: each of them trains or has changed");

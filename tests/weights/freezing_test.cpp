@@ -2,7 +2,6 @@
 // Parts of a network that do not train, or not yet.
 #include "weights/freezing.h"
 
-#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <ddprun/batch_norm.h>
@@ -16,7 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::same_bits;
-using testing::TempFolder;
 using testing::ToyRun;
 using testing::train_toy;
 
@@ -136,8 +134,8 @@ TEST(Freezing, TellsHowToUnfreezeWhatTheModelItselfDoesNotTrain) {
 }
 
 // Nine steps in an epoch.
-ToyRun frozen_run(const TempFolder& folder, int64_t ranks = 1) {
-  ToyRun run{.ranks = ranks, .folder = folder.path()};
+ToyRun frozen_run(int64_t ranks = 1) {
+  ToyRun run{.ranks = ranks};
   run.experiment.seed = 42;
   run.experiment.trainer = {
       .max_epochs = 3, .global_batch = 12, .log_every = 4, .ema_decay = 0.9, .sync_batchnorm = true};
@@ -155,9 +153,7 @@ TensorDict until(ToyRun run, int64_t step) {
 }
 
 TEST(FrozenTraining, LeavesWeightsAndStatisticsAloneUntilTheyAreUnfrozen) {
-  const TempFolder folder, other, third;
-  const auto start = until(frozen_run(folder), 1), later = until(frozen_run(other), 9),
-             end = train_toy(frozen_run(third)).weights[0];
+  const auto start = until(frozen_run(), 1), later = until(frozen_run(), 9), end = train_toy(frozen_run()).weights[0];
   for (const auto* name : {"one.weight", "one.bias", "norm1.weight", "norm1.running_mean", "norm1.num_batches_tracked",
                            "norm2.running_var"})
     EXPECT_TRUE(torch::equal(start.at(name), later.at(name))) << name;
@@ -170,54 +166,23 @@ TEST(FrozenTraining, LeavesWeightsAndStatisticsAloneUntilTheyAreUnfrozen) {
 }
 
 TEST(FrozenTraining, GivesTheSameWeightsAtAnyNumberOfRanksAndDevices) {
-  const TempFolder one, two, three;
-  auto on_devices = frozen_run(three), alone = frozen_run(one);
+  auto on_devices = frozen_run();
   on_devices.devices = 2;
   on_devices.experiment.features.set(freezing({"one.*", "norm*"}));  // a batch's statistics are its first part's
   on_devices.experiment.trainer.sync_batchnorm = false;
   auto same = on_devices;
   same.devices = 0;
-  const TempFolder fourth;
-  same.folder = fourth.path();
   EXPECT_LT(testing::largest_difference(train_toy(on_devices).weights[0], train_toy(same).weights[0]), 1e-5);
-  const auto pair = train_toy(frozen_run(two, 2));
+  const auto pair = train_toy(frozen_run(2));
   EXPECT_TRUE(same_bits(pair.weights[0], pair.weights[1]));
-  EXPECT_LT(testing::largest_difference(train_toy(alone).weights[0], pair.weights[0]), 1e-4);
+  EXPECT_LT(testing::largest_difference(train_toy(frozen_run()).weights[0], pair.weights[0]), 1e-4);
 }
-
-using Stop = std::tuple<int64_t, int64_t>;  // ranks, the step after which the run is stopped
-class FrozenResume : public ::testing::TestWithParam<Stop> {};
-
-TEST_P(FrozenResume, EndsWithTheBitsOfTheUndisturbedRun) {
-  const auto [ranks, stop_at] = GetParam();
-  const TempFolder whole_folder, folder;
-  const auto whole = train_toy(frozen_run(whole_folder, ranks));
-  const auto second = testing::train_toy_twice(frozen_run(folder, ranks), stop_at).second;
-  EXPECT_TRUE(same_bits(second.weights[0], whole.weights[0]));
-  EXPECT_TRUE(same_bits(read_checkpoint(read_checkpoint_info(second.end.checkpoint)).average,
-                        read_checkpoint(read_checkpoint_info(whole.end.checkpoint)).average));
-}
-
-INSTANTIATE_TEST_SUITE_P(Steps, FrozenResume,
-                         ::testing::Combine(::testing::Values(1, 3), ::testing::Values(4, 9, 10, 14, 20)));
 
 // One batch is not a number: the run goes back over an unfreezing.
-class OneBadBatch : public testing::ToyDataset {
- public:
-  using ToyDataset::ToyDataset;
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = ToyDataset::get(split, indices);
-    for (int64_t row = 0; split == Split::kTrain && row < batch.size(); ++row)
-      if (indices[row] == 90) batch.input[row].fill_(std::numeric_limits<float>::quiet_NaN());
-    return batch;
-  }
-};
-
 TEST(FrozenTraining, RollsBackOverAnUnfreezingAsIfItHadBeenResumedThere) {
   std::vector<TensorDict> ends;
   for (const int64_t every : {1, 100}) {  // a checkpoint just before the bad batch, or only at the start
-    const TempFolder folder;
-    auto run = frozen_run(folder, 2);
+    auto run = frozen_run(2);
     run.experiment.trainer.on_nonfinite = OnNonfinite::kRollback;
     run.experiment.trainer.shuffle = false;
     run.experiment.trainer.max_epochs = 2;
@@ -225,7 +190,9 @@ TEST(FrozenTraining, RollsBackOverAnUnfreezingAsIfItHadBeenResumedThere) {
     config.unfreeze = {{{.steps = 6}, patterns({"norm1.*"}, "unfreeze")}};
     run.experiment.features.set(config);
     run.experiment.checkpoint.every = {.steps = every};
-    run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<OneBadBatch>(train, val); };
+    run.make_dataset = [](int64_t train, int64_t val) {
+      return std::make_shared<testing::PoisonedToyDataset>(train, val, std::vector<int64_t>{90});
+    };
     ends.push_back(train_toy(run).weights[0]);
   }
   EXPECT_TRUE(same_bits(ends[0], ends[1]));

@@ -16,6 +16,7 @@ at::ScalarType product_type() { return torch::mm(torch::ones({2, 2}), torch::one
 
 TEST(Precision, AutocastLastsAsLongAsItsScope) {
   const Precision precision({.precision = PrecisionMode::kBf16}, at::kCPU);
+  const auto single = Precision({}, at::kCPU).autocast();
   EXPECT_EQ(product_type(), at::kFloat);
   {
     const auto scope = precision.autocast();
@@ -28,11 +29,6 @@ TEST(Precision, AutocastLastsAsLongAsItsScope) {
   }
   EXPECT_EQ(product_type(), at::kFloat);
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
-}
-
-TEST(Precision, SinglePrecisionChangesNothing) {
-  const auto scope = Precision({}, at::kCPU).autocast();
-  EXPECT_EQ(product_type(), at::kFloat);
 }
 
 TEST(Precision, ProductsOfFloat32AreTorchsUnlessTheExactOnesAreAskedFor) {
@@ -57,21 +53,17 @@ TEST(Precision, OnlyFp16NeedsAScaler) {
   }
 }
 
-TEST(Precision, PureBf16ConvertsWeightsAndInput) {
+TEST(Precision, PureBf16ConvertsWeightsAndInputsThatAreNoIntegers) {
   testing::ToyModel model;
   model.prepare({.sample_shape = {8}, .classes = 3});
   const Precision precision({.precision = PrecisionMode::kBf16Pure}, at::kCPU);
   precision.convert(model);
-  const auto batch = precision.converted({.input = torch::ones({2, 8}), .target = torch::zeros({2}, at::kLong)});
-  EXPECT_EQ(model.forward(batch.input).scalar_type(), at::kBFloat16);
-}
-
-TEST(Precision, PureBf16ConvertsExtrasThatAreNoIntegers) {
-  const Precision precision({.precision = PrecisionMode::kBf16Pure}, at::kCPU);
   const auto batch = precision.converted({.input = torch::ones({2, 8}),
+                                          .target = torch::zeros({2}, at::kLong),
                                           .extras = {{"age", torch::ones({2}, at::kLong)},
                                                      {"factor", torch::ones({2})},
                                                      {"mask", torch::ones({2, 8}, at::kBool)}}});
+  EXPECT_EQ(model.forward(batch.input).scalar_type(), at::kBFloat16);
   EXPECT_EQ(batch.extra("factor").scalar_type(), at::kBFloat16);
   EXPECT_EQ(batch.extra("age").scalar_type(), at::kLong);
   EXPECT_EQ(batch.extra("mask").scalar_type(), at::kBool);

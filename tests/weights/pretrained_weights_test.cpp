@@ -2,14 +2,13 @@
 #include "weights/pretrained_weights.h"
 
 #include "support/error_of.h"
-#include "support/toy_run.h"
+#include "support/temporary_folder.h"
+#include "support/toy.h"
 #include "weights/weight_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
-
-#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -151,36 +150,33 @@ TEST(PretrainedWeights, ThatTheModelHasTwiceNeedOneNameInTheFile) {
 
 // Files
 
-class WeightFile : public ::testing::Test {
+class WeightFile : public FolderTest {
  protected:
   std::filesystem::path write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_.path() / name, std::ios::binary) << text;
-    return folder_.path() / name;
+    FolderTest::write(folder_ / name, text);
+    return folder_ / name;
   }
   std::filesystem::path write(const std::string& name, const TensorDict& tensors) const {
-    write_safetensors(folder_.path() / name, tensors);
-    return folder_.path() / name;
+    write_safetensors(folder_ / name, tensors);
+    return folder_ / name;
   }
   static std::string refusal_of(const std::filesystem::path& path) {
     return error_of([&] { read_weights(path); });
   }
-
-  testing::TempFolder folder_;
 };
 
 TEST_F(WeightFile, OfSeveralPartsIsReadByItsIndexOrTheFolderThatHoldsIt) {
   write("a.safetensors", TensorDict{{"x", torch::ones({2})}});
   write("b.safetensors", TensorDict{{"y", torch::zeros({3})}, {"z", torch::zeros({1})}});
-  std::filesystem::remove_all(folder_.path() / "checkpoints");
   const auto index =
       write("model.safetensors.index.json",
             R"({"metadata": {}, "weight_map": {"x": "a.safetensors", "y": "b.safetensors", "z": "b.safetensors"}})");
-  for (const auto& path : {index, folder_.path()}) {
+  for (const auto& path : {index, folder_}) {
     const auto tensors = read_weights(path);
     EXPECT_EQ(tensors.size(), 3U);
     EXPECT_TRUE(torch::equal(tensors.at("x"), torch::ones({2})));
   }
-  std::filesystem::remove(folder_.path() / "b.safetensors");
+  std::filesystem::remove(folder_ / "b.safetensors");
   EXPECT_THAT(refusal_of(index), HasSubstr("b.safetensors: no such file; "));
   EXPECT_THAT(refusal_of(index), HasSubstr("names it, for y and 1 more tensors"));
   write("b.safetensors", TensorDict{{"y", torch::zeros({3})}});
@@ -190,20 +186,20 @@ TEST_F(WeightFile, OfSeveralPartsIsReadByItsIndexOrTheFolderThatHoldsIt) {
 }
 
 TEST_F(WeightFile, WithAFlawIsRefusedByName) {
-  const auto index = [&](const std::string& text) { return refusal_of(write("m.safetensors.index.json", text)); };
-  EXPECT_THAT(index("{\"weight_map\": {"), HasSubstr("m.safetensors.index.json: not a valid index: "));
-  EXPECT_THAT(index("[]"), HasSubstr("it has no weight_map of tensors and files"));
-  EXPECT_THAT(index(R"({"weight_map": {"x": "../a.safetensors"}})"),
-              HasSubstr("expected the name of a file beside it"));
-  EXPECT_THAT(index(R"({"weight_map": {"x": 3}})"), HasSubstr("the place of x is 3, expected the name"));
-  EXPECT_THAT(index(R"({"weight_map": {"x": [[1]]}})"), HasSubstr("the place of x is a list, expected the name"));
-  EXPECT_THAT(index(R"({"weight_map": {"x": )" + std::string(200'000, '[')), HasSubstr("nests deeper than"));
-  EXPECT_THAT(index(R"({"weight_map": {")" + std::string(400'000, 'x') + R"(": "a"}})"),
-              HasSubstr("a tensor's name has 400000 bytes"));
-  EXPECT_THAT(refusal_of(folder_.path() / "none"), HasSubstr("none: no such file or folder"));
+  const auto index = write("m.safetensors.index.json", "");
+  const std::vector<std::pair<std::string, const char*>> flaws{
+      {"{\"weight_map\": {", "m.safetensors.index.json: not a valid index: "},
+      {"[]", "it has no weight_map of tensors and files"},
+      {R"({"weight_map": {"x": "../a.safetensors"}})", "expected the name of a file beside it"},
+      {R"({"weight_map": {"x": 3}})", "the place of x is 3, expected the name"},
+      {R"({"weight_map": {"x": [[1]]}})", "the place of x is a list, expected the name"},
+      {R"({"weight_map": {"x": )" + std::string(200'000, '['), "nests deeper than"},
+      {R"({"weight_map": {")" + std::string(400'000, 'x') + R"(": "a"}})", "a tensor's name has 400000 bytes"}};
+  for (const auto& [text, words] : flaws) EXPECT_THAT(refusal_of(write(index.filename(), text)), HasSubstr(words));
+  EXPECT_THAT(refusal_of(folder_ / "none"), HasSubstr("none: no such file or folder"));
   EXPECT_THAT(refusal_of(write("net.pth", "PK")),
-              HasSubstr("Convert it: ddprun-convert-weights " + (folder_.path() / "net.pth").string() + " " +
-                        (folder_.path() / "net.safetensors").string()));
+              HasSubstr("Convert it: ddprun-convert-weights " + (folder_ / "net.pth").string() + " " +
+                        (folder_ / "net.safetensors").string()));
   EXPECT_THAT(refusal_of(write("net.ckpt", "PK\3\4...")), HasSubstr("torch.save() wrote it"));
   auto file = write("w.safetensors", saved());
   std::filesystem::resize_file(file, 200);

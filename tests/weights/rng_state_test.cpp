@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "imaging/image_batcher.h"
+#include "support/idle_backend.h"
 #include "weights/state_guard.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <set>
 
@@ -14,29 +13,16 @@ namespace ddprun {
 namespace {
 
 // A process with several devices, each with a generator of its own.
-class Devices final : public DeviceBackend {
+class Devices final : public testing::IdleBackend {
  public:
-  explicit Devices(int64_t count) {
+  explicit Devices(int64_t count) : IdleBackend("none") {
     for (int64_t i = 0; i < count; ++i) {
       devices_.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(i));
       generators_.push_back(at::detail::createCPUGenerator());
     }
   }
   std::vector<c10::Device> devices() const override { return devices_; }
-  std::string description() const override { return "none"; }
-  c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>&, int64_t, int64_t,
-                                                       double) override {
-    return nullptr;
-  }
   at::Generator generator(c10::Device device) const override { return generators_.at(device.index()); }
-  FlightRecord flight_record() const override { return {}; }
-  void synchronize() override {}
-  void release_memory() override {}
-  DeviceMemory memory() const override { return {}; }
-  std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
-  std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
-  std::unique_ptr<DeviceGraph> capture(const GraphWork&) override { return nullptr; }
-  DeviceUsage usage() override { return {}; }
 
   // The next number of the CPU's generator and of each device's.
   std::vector<double> draw() const {

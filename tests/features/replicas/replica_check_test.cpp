@@ -2,7 +2,6 @@
 // What makes one rank's network another than the others' is found at the next row or checkpoint, and its rank named.
 #include "features/replicas/replica_check.h"
 
-#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kEvery = 4;  // steps between rows
 constexpr int64_t kFlipped = 6;
@@ -61,27 +61,24 @@ class RankSgd : public ToySgd {
   }
 };
 
-ToyRun toy(const TempFolder& folder, int64_t ranks) {
-  ToyRun run{.ranks = ranks, .train_samples = 120, .folder = folder.path()};
+ToyRun toy(int64_t ranks) {
+  ToyRun run{.ranks = ranks, .train_samples = 120};
   run.experiment.trainer = {.max_epochs = 1, .global_batch = 12, .log_every = kEvery};
   return run;
 }
 
-ToyRun flipped(const TempFolder& folder, int64_t ranks, const std::set<int64_t>& where) {
-  auto run = toy(folder, ranks);
+ToyRun flipped(int64_t ranks, const std::set<int64_t>& where) {
+  auto run = toy(ranks);
   run.make_callbacks = [where]() -> std::vector<NamedCallback> {
     return {{"flip", "callbacks[0]", std::make_shared<Flip>(where)}};
   };
   return run;
 }
 
-std::string difference_in(const ToyRun& run) {
-  return ddprun::error_of<ReplicasDiffer>([&] { train_toy(run); });
-}
+std::string difference_in(const ToyRun& run) { return error_of_training<ReplicasDiffer>(run); }
 
 TEST(ReplicaCheck, NamesTheRankWhoseMemoryIsFaulty) {
-  const TempFolder folder;
-  const auto error = difference_in(flipped(folder, 4, {2}));
+  const auto error = difference_in(flipped(4, {2}));
   EXPECT_THAT(error, AllOf(HasSubstr("after step 8 the ranks hold different networks: rank 2 on "),
                            HasSubstr("(cpu) has other"), HasSubstr("the most alike are rank 0 on "),
                            HasSubstr("rank 3 on "), HasSubstr("They were equal after step 4")));
@@ -89,15 +86,14 @@ TEST(ReplicaCheck, NamesTheRankWhoseMemoryIsFaulty) {
 }
 
 TEST(ReplicaCheck, NamesAllOfThem) {
-  const TempFolder folder;
-  EXPECT_THAT(difference_in(flipped(folder, 5, {1, 4})), HasSubstr("rank 1 on "));
-  const TempFolder other;
-  EXPECT_THAT(difference_in(flipped(other, 2, {0})), AllOf(HasSubstr("rank 1 on "), HasSubstr("rank 0 on ")));
+  EXPECT_THAT(difference_in(flipped(5, {1, 4})), HasSubstr("rank 1 on "));
+  EXPECT_THAT(difference_in(flipped(2, {0})), AllOf(HasSubstr("rank 1 on "), HasSubstr("rank 0 on ")));
 }
 
 TEST(ReplicaCheck, ACheckpointIsOfEqualRanks) {
   const TempFolder folder;
-  auto run = flipped(folder, 3, {0});
+  auto run = flipped(3, {0});
+  run.folder = folder.path();
   run.experiment.trainer.log_every = 100;
   run.experiment.checkpoint.every = {.steps = 5};
   EXPECT_THAT(difference_in(run), HasSubstr("after step 10 "));
@@ -106,18 +102,16 @@ TEST(ReplicaCheck, ACheckpointIsOfEqualRanks) {
 }
 
 TEST(ReplicaCheck, ComparesTheOptimizersState) {
-  const TempFolder folder;
-  auto run = toy(folder, 2);
+  auto run = toy(2);
   run.make_optimizer = [](double) { return std::make_shared<RankSgd>(); };
   EXPECT_THAT(difference_in(run), HasSubstr("momentum of the optimizer"));
 }
 
-TEST(ReplicaCheck, EqualRanksPassWithAveragesAndOneIsNotCompared) {
-  const TempFolder folder, other;
-  auto run = flipped(folder, 3, {});
+TEST(ReplicaCheck, EqualRanksPassWithAveragesAndOneRankIsNotCompared) {
+  auto run = flipped(3, {});
   run.experiment.trainer.ema_decay = 0.9;
   EXPECT_EQ(difference_in(run), "");
-  EXPECT_EQ(difference_in(flipped(other, 1, {0})), "");
+  EXPECT_EQ(difference_in(flipped(1, {0})), "");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "features/same_machines/machine_check.h"
 
-#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <gmock/gmock.h>
@@ -25,8 +24,8 @@ class Rounding : public ToyModel {
   float by_;
 };
 
-ToyRun sharded(const TempFolder& folder, int64_t ranks) {
-  ToyRun run{.ranks = ranks, .train_samples = 60, .folder = folder.path()};
+ToyRun sharded(int64_t ranks) {
+  ToyRun run{.ranks = ranks, .train_samples = 60};
   run.experiment.trainer = {.max_epochs = 1, .global_batch = 12, .shards = 4, .log_every = 100};
   return run;
 }
@@ -34,12 +33,11 @@ ToyRun sharded(const TempFolder& folder, int64_t ranks) {
 std::string error_of_one(ToyRun run, float by) {
   const auto models = std::make_shared<std::atomic<int>>(0);
   run.make_model = [=] { return std::make_shared<Rounding>(++*models == 1 ? by : 0); };
-  return ddprun::error_of([&] { train_toy(run); });
+  return error_of_training(run);
 }
 
 TEST(MachineCheck, NamesTheRankThatComputesOtherBits) {
-  const TempFolder folder;
-  EXPECT_THAT(error_of_one(sharded(folder, 3), 1e-6F),
+  EXPECT_THAT(error_of_one(sharded(3), 1e-6F),
               AllOf(HasSubstr("trainer.shards: not all workers compute the same bits"),
                     HasSubstr("; other bits has rank "), HasSubstr(" thread"), HasSubstr("LibTorch ")));
 }
@@ -53,20 +51,15 @@ class Tied : public ToyModel {
   }
 };
 
-TEST(MachineCheck, PassesEqualRanksAndLeavesNothingOfItself) {
-  const TempFolder folder;
-  EXPECT_EQ(error_of_one(sharded(folder, 3), 0), "");
-  const std::vector<std::function<std::shared_ptr<Model>()>> models{[] { return std::make_shared<ToyModel>(); },
-                                                                    [] { return std::make_shared<Tied>(); }};
-  for (const auto& make_model : models) {
-    const TempFolder with, without;
-    auto run = sharded(with, 2);
-    run.make_model = make_model;
-    run.experiment.trainer.shards = 2;
-    const auto checked = train_toy(run);
-    run.folder = without.path();
-    run.experiment.trainer.shards = 0;
-    EXPECT_TRUE(same_bits(checked.weights[0], train_toy(run).weights[0]));
+TEST(MachineCheck, PassesEqualRanksAndLeavesNothingOfItselfAndTiedWeightsTied) {
+  EXPECT_EQ(error_of_one(sharded(3), 0), "");
+  auto run = sharded(2), tied = sharded(2);
+  tied.make_model = [] { return std::make_shared<Tied>(); };
+  for (auto* one : {&run, &tied}) {
+    one->experiment.trainer.shards = 2;
+    const auto checked = train_toy(*one);
+    one->experiment.trainer.shards = 0;
+    EXPECT_TRUE(same_bits(checked.weights[0], train_toy(*one).weights[0]));
   }
 }
 
@@ -88,10 +81,10 @@ class Remembering : public ToyModel {
 };
 
 TEST(MachineCheck, FindsTheSameMachineAfterStepsThatChangedWhatForwardReads) {
-  const TempFolder folder;
-  auto run = sharded(folder, 2);
+  auto run = sharded(2);
   run.make_model = [] { return std::make_shared<Remembering>(); };
-  run.resume_from = train_toy(run).end.checkpoint;
+  const auto first = train_toy(run);
+  run.resume_from = first.end.checkpoint;
   run.experiment.trainer.max_epochs = 2;
   ::testing::internal::CaptureStderr();
   train_toy(run);
@@ -99,8 +92,7 @@ TEST(MachineCheck, FindsTheSameMachineAfterStepsThatChangedWhatForwardReads) {
 }
 
 TEST(MachineCheck, WithoutShardsRanksMayDiffer) {
-  const TempFolder folder;
-  auto run = sharded(folder, 2);
+  auto run = sharded(2);
   run.experiment.trainer.shards = 0;
   EXPECT_EQ(error_of_one(run, 1e-6F), "");
 }

@@ -14,7 +14,6 @@ using ::testing::HasSubstr;
 using testing::MaskedToyDataset;
 using ::testing::MatchesRegex;
 using testing::on_ranks;
-using testing::TempFolder;
 using testing::ToyDataset;
 using testing::ToyRun;
 using testing::train_toy;
@@ -102,8 +101,7 @@ TEST(ShardCheck, ComparesOtherSamplesInEachEpoch) {
 }
 
 TEST(VerifyShards, ProvesTheShardsAtEachEpochsEnd) {
-  const TempFolder folder;
-  ToyRun run{.ranks = 3, .train_samples = 25, .folder = folder.path()};  // a last batch of one: two ranks borrow
+  ToyRun run{.ranks = 3, .train_samples = 25};  // a last batch of one: two ranks borrow
   run.experiment.trainer = {.max_epochs = 2, .global_batch = 12, .log_every = 100};
   run.experiment.features.set(VerifyShardsConfig{.on = true});
   ::testing::internal::CaptureStderr();

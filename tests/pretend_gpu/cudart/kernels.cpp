@@ -33,18 +33,16 @@ std::unordered_map<const void*, std::unique_ptr<HostKernel>>& host_kernels() {
   return kernels;
 }
 
-// PRETEND_KERNELS=idle: it does nothing instead of failing. PRETEND_STRICT=1: the process aborts.
-cudaError_t launch_unknown(const void* function, Stream& stream) {
-  static const bool idle = setting("KERNELS", "") == "idle";
+// PRETEND_STRICT=1: the process aborts.
+cudaError_t launch_unknown(const void* function) {
   const char* name = "a kernel of unknown name";
   {
     const std::scoped_lock lock(kernels_mutex);
     static auto& told = *new std::unordered_set<const void*>;
     const auto known = compiled_kernels().find(function);
     if (known != compiled_kernels().end()) name = known->second;
-    if (told.insert(function).second) log(0, "not pretended: kernel %s%s", name, idle ? ", which does nothing" : "");
+    if (told.insert(function).second) log(0, "not pretended: kernel %s", name);
   }
-  if (idle) return put(stream, name, [] {});
   if (setting("STRICT", int64_t{0})) {
     void* frames[60];
     backtrace_symbols_fd(frames, backtrace(frames, 60), 2);
@@ -60,7 +58,7 @@ cudaError_t launch(const void* function, dim3 grid, void** arguments, cudaStream
     const auto own = host_kernels().find(function);
     if (own != host_kernels().end()) kernel = own->second.get();
   }
-  if (!kernel) return launch_unknown(function, stream_of(stream));
+  if (!kernel) return launch_unknown(function);
   const std::shared_ptr<HostKernel::Bound> bound(kernel->bind(arguments));
   return enqueue(stream, kernel->name.c_str(), [bound, grid] { (*bound)(grid.x, grid.y, grid.z); });
 }

@@ -27,7 +27,7 @@ int aliased_argument(const c10::FunctionSchema& schema, const c10::Argument& res
 }
 
 Substitute substitute_of(std::string_view name) {
-  for (const auto find : {batch_norm_substitute, attention_substitute, recurrent_substitute}) {
+  for (const auto find : {batch_norm_substitute, attention_substitute}) {
     if (const auto found = find(name)) return found;
   }
   return nullptr;

@@ -28,7 +28,6 @@ using Substitute = void (*)(Stack& stack, uint64_t seed);
 
 Substitute batch_norm_substitute(std::string_view name);  // null: not one of these
 Substitute attention_substitute(std::string_view name);
-Substitute recurrent_substitute(std::string_view name);
 
 at::Generator seeded(uint64_t seed);  // the CPU's
 

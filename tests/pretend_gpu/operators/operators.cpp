@@ -344,8 +344,6 @@ bool replace_kernels() {
     ++count;
   }
   library.impl("copy_", torch::dispatch(DispatchKey::CUDA, TORCH_FN(copy)));
-  // So that recurrent networks go step by step, not whole to cuDNN.
-  library.impl("cudnn_is_acceptable", torch::dispatch(DispatchKey::CUDA, [](const Tensor&) { return false; }));
   if (setting("POISON", 1) >= 2) {
     library.impl("empty.memory_format", torch::dispatch(DispatchKey::CUDA, TORCH_FN(empty)));
     library.impl("empty_strided", torch::dispatch(DispatchKey::CUDA, TORCH_FN(empty_strided)));

@@ -44,8 +44,8 @@ std::string count_text(const CoordinatorPlan& plan) {
   return plan.min_nodes == plan.max_nodes ? most : std::to_string(plan.min_nodes) + " to " + most;
 }
 
-// Tells people, and the others, where the server is.
-void tell_place(const NodeSetup& setup) {
+// Says to people, and to the others, where the server is.
+void show_place(const NodeSetup& setup) {
   log::info("first of " + count_text(setup.hosting.server.coordinator) + (setup.is_rank() ? " ranks" : " nodes") +
             "; listens at " + setup.endpoint.text());
   if (setup.placement.agent_store) publish_server(setup.placement, {setup.endpoint, setup.secret.token});
@@ -58,7 +58,7 @@ std::optional<int> host_run(NodeSetup setup, const RunRequest& request, const Co
   if (!server) return std::nullopt;
   setup.endpoint.port = server->port();
   if (setup.placement.agent_store) setup.endpoint.host = setup.address;
-  tell_place(setup);
+  show_place(setup);
   for (const auto& warning : setup.hosting.warnings) log::warn(warning);
   first.make_run();
   SignalInbox signals;  // holds back torchrun's signals until everything is reported
@@ -79,7 +79,7 @@ std::optional<int> host_run(NodeSetup setup, const RunRequest& request, const Co
   return exit_code;
 }
 
-// Lets Slurm start the job again if the run is to go on.
+// Lets Slurm start the job again if the run is to continue.
 int with_requeue(const NodeSetup& setup, int exit_code) {
   const auto job = setup.config.requeue ? job_to_requeue(process_environment()) : "";
   if (exit_code != kExitPreempted || job.empty()) return exit_code;

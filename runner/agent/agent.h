@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The agent of a node: it starts the node's workers for each attempt of a run. The first node's agent also keeps the
-// run's folder, decides with the coordinator, and tells how the run has ended; the others join it.
+// run's folder, decides with the coordinator, and says how the run has ended; the others join it.
 #pragma once
 
 #include "agent/checked_experiment.h"

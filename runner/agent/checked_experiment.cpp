@@ -186,10 +186,10 @@ constexpr std::chrono::seconds kPause{5};
 
 // Returns a progress line; in a file it writes one every few seconds, so that quick work leaves none.
 Progress display() {
-  return [live = isatty(STDERR_FILENO) == 1, told = std::chrono::steady_clock::now()](
+  return [live = isatty(STDERR_FILENO) == 1, shown = std::chrono::steady_clock::now()](
              const std::string& text, int64_t done, int64_t total) mutable {
-    if (!live && total > 0 && std::chrono::steady_clock::now() - told < kPause) return;
-    told = std::chrono::steady_clock::now();
+    if (!live && total > 0 && std::chrono::steady_clock::now() - shown < kPause) return;
+    shown = std::chrono::steady_clock::now();
     const int64_t percent = total > 0 ? done * 100 / total : 0;
     const auto line = "ddprun: " + log::shown(text) + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
     const bool finished = total > 0 && done >= total;

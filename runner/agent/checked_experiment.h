@@ -37,7 +37,7 @@ struct CheckedExperiment {
 
 // Composes, reads, and constructs every plugin. Throws UserError with all mistakes in keys and in plugins' options
 // together, one a line. `fixed`: what, besides its checkpoints, has fixed keys of a run's recorded experiment that is
-// to go on, which overrides may not change then.
+// to continue, which overrides may not change then.
 CheckedExperiment check_experiment(const ComposeInput& input, const std::set<FixedKey::By>& fixed = {});
 
 // Returns what has fixed keys of the run in this folder: `by`, and its checkpoints if it has some.

@@ -39,9 +39,9 @@ constexpr std::chrono::milliseconds kLook{50};     // between looks for signals
   ::_exit(exit_code);
 }
 
-void tell_checkpoint(const fs::path& folder) try {
-  std::vector<CheckpointFlaw> told_already;
-  if (newest_checkpoint(folder, told_already))
+void show_checkpoint(const fs::path& folder) try {
+  std::vector<CheckpointFlaw> known_already;
+  if (newest_checkpoint(folder, known_already))
     log::info("resume from the last checkpoint with: ddprun resume " + folder.string());
 } catch (const UserError& error) {
   log::warn(error.what());
@@ -61,7 +61,7 @@ void FirstNode::make_run() {
   require_sidecars(request_.checked.sidecars);
   // Opened only now that this node listens, so that a failure to listen shows before the other nodes are kept busy.
   auto run = open_run(request_.resumed, request_.checked, setup_.placement);
-  tell_caller(run.folder.path());
+  inform_caller(run.folder.path());
   request_.early.reset();
   const std::scoped_lock lock(mutex_);
   run_.emplace(std::move(run));
@@ -140,7 +140,7 @@ int FirstNode::conclude(const LaunchResult& result) {
            [&] { goes_on = record_end(result); });
   if (goes_on)
     wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = code},
-             [&] { exit_code = tell_end(result); });
+             [&] { exit_code = report_end(result); });
   if (const auto names = sidecars_.names(); goes_on && !names.empty())
     wait_for(
         {.slow = "the run's end is recorded, its last rows are still being sent to " + names, .exit_code = exit_code},
@@ -148,7 +148,7 @@ int FirstNode::conclude(const LaunchResult& result) {
   return exit_code;
 }
 
-// Records the end in the run's folder. Returns whether there is more to tell: an attempt trained, and the folder is
+// Records the end in the run's folder. Returns whether there is more to say: an attempt trained, and the folder is
 // still the run's.
 bool FirstNode::record_end(const LaunchResult& result) try {
   run_->folder.discard_if_unbegun();
@@ -191,16 +191,16 @@ void FirstNode::record_failure(const LaunchResult& result) const {
   }
 }
 
-// Writes the report, tells the user what to do next, and returns the exit code.
-int FirstNode::tell_end(const LaunchResult& result) const {
+// Writes the report, says what to do next, and returns the exit code.
+int FirstNode::report_end(const LaunchResult& result) const {
   const auto& folder = run_->folder.path();
   const auto& experiment = request_.checked.experiment;
   const bool failed = !result.report.empty();
-  if (failed) tell_checkpoint(folder);
+  if (failed) show_checkpoint(folder);
   close_run(folder);
-  if (result.exit_code == kExitPreempted && !failed) tell_how_to_resume(folder, experiment.is_range_test());
-  const int exit_code = failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
-  return exit_code == kExitDone && experiment.is_range_test() ? tell_suggested_lr(folder) : exit_code;
+  if (result.exit_code == kExitPreempted && !failed) show_how_to_resume(folder, experiment.is_range_test());
+  const int exit_code = failed ? result.exit_code : report_what_is_missing(folder, result.exit_code);
+  return exit_code == kExitDone && experiment.is_range_test() ? show_suggested_lr(folder) : exit_code;
 }
 
 // Notes whether the last attempt trained; if none did, the run's config and summary stay those of the previous
@@ -211,7 +211,7 @@ void FirstNode::note(const char* kind, const std::string& text) {
   if (!run_ || !begun_) return;
   post([folder = run_->folder.path(), held = held_,
         event = LaunchEvent{.attempt = attempt_, .kind = kind, .text = text}] {
-    if (!held || held->is_there()) append_event(folder, event);  // the run's end tells of a folder that is gone
+    if (!held || held->is_there()) append_event(folder, event);  // the run's end reports a folder that is gone
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the first node's agent does besides running its workers: it opens the run's folder, begins each attempt, and
-// records and tells how the run has ended.
+// records and says how the run has ended.
 #pragma once
 
 #include "agent/agent.h"
@@ -66,7 +66,7 @@ class FirstNode {
   std::vector<int> hear_signals(const Patience& patience);
   bool record_end(const LaunchResult& result);
   void record_failure(const LaunchResult& result) const;
-  int tell_end(const LaunchResult& result) const;
+  int report_end(const LaunchResult& result) const;
   void note(const char* kind, const std::string& text);
   void note_whether_it_trained();
 

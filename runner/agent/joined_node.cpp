@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kAgain{50};  // between tries to join
 // Returns whether this launcher reports to people: one per node, the first of the ranks that an engine starts.
 bool speaks(const NodeSetup& setup) { return !setup.is_rank() || setup.placement.local_rank == 0; }
 
-void tell_of_joining(const NodeSetup& setup, const Attempt& attempt) {
+void log_joining(const NodeSetup& setup, const Attempt& attempt) {
   if (!speaks(setup)) return;
   const auto place = setup.is_rank() ? log::text("rank ", attempt.first_rank, " of ", attempt.world_size)
                                      : log::text("node ", attempt.node, " of ", attempt.nodes);
@@ -59,7 +59,7 @@ NodeResult run_joined(const NodeSetup& setup, const PlanAttempt& plan) {
 }  // namespace
 
 int join_run(NodeSetup setup, const RunRequest& request, const CommonPart& common) {
-  const bool knows_the_first = !setup.secret.token.empty();  // else whoever has written to torchrun's store may be it
+  const bool knows_the_first = !setup.secret.token.empty();  // else who has written to torchrun's store may be it
   if (setup.placement.agent_store) find_server(setup);
   const auto& experiment = request.checked.experiment;
   const auto own_folder = request.resumed.empty() ? experiment.run_dir : request.resumed;
@@ -69,19 +69,19 @@ int join_run(NodeSetup setup, const RunRequest& request, const CommonPart& commo
     if (run_dir.empty()) require_same_experiment(order.experiment, common);
     if (!knows_the_first) require_expected_places(attempt, experiment, own_folder);
     if (run_dir.empty()) {
-      tell_of_joining(setup, attempt);
+      log_joining(setup, attempt);
       prepare_data(request.checked);
     }
     auto plan = plan_of(setup, request, attempt);
     if (!sees_run(attempt.run_dir, attempt.mark)) make_own_folder(attempt.run_dir, attempt.first_node, plan.config);
-    if (run_dir.empty()) tell_caller(attempt.run_dir);
+    if (run_dir.empty()) inform_caller(attempt.run_dir);
     run_dir = attempt.run_dir;
     return plan;
   });
   write_error_file(setup.placement.error_file, node.own, node.text);
   if (!node.text.empty()) node.exit_code == kExitPreempted ? log::info(node.text) : log::error(node.text);
   if (speaks(setup) && !run_dir.empty() && node.text.empty())
-    tell_of_end(run_dir, node.exit_code, experiment.is_range_test());
+    show_end(run_dir, node.exit_code, experiment.is_range_test());
   return node.exit_code;
 }
 

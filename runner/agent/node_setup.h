@@ -49,7 +49,7 @@ NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment
                           const Machine& machine = this_machine());
 
 // Completes the setup of the node that hosts the run: asks Slurm when it ends the job, if the environment does not
-// tell, and makes a token where torchrun's store can carry one to the others.
+// know, and makes a token where torchrun's store can carry one to the others.
 Hosting prepare_to_host(NodeSetup& setup, const Environment& environment);
 
 }  // namespace ddprun

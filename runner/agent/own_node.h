@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the agent of every node does: it starts the node's workers for an attempt, and tells torchrun how they failed.
+// What the agent of every node does: it starts the node's workers for an attempt, and informs torchrun how they failed.
 #pragma once
 
 #include "agent/agent.h"

@@ -39,18 +39,18 @@ void send_rest(Sidecars& sidecars, const std::filesystem::path& run_dir, bool st
   log::warn(std::string("after the run: ") + error.what());
 }
 
-void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test) {
+void show_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test) {
   log::info((is_range_test ? "the range test is not finished; repeat it from its start with: ddprun resume "
                            : "the run is saved; resume with: ddprun resume ") +
             run_dir.string());
 }
 
-void tell_of_end(const std::filesystem::path& run_dir, int exit_code, bool is_range_test) {
+void show_end(const std::filesystem::path& run_dir, int exit_code, bool is_range_test) {
   if (exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir.string()));
-  if (exit_code == kExitPreempted) tell_how_to_resume(run_dir, is_range_test);
+  if (exit_code == kExitPreempted) show_how_to_resume(run_dir, is_range_test);
 }
 
-int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code) try {
+int report_what_is_missing(const std::filesystem::path& run_dir, int exit_code) try {
   const auto missing = read_missing(run_dir);
   for (const auto& one : missing) log::error(one);
   if (missing.empty() || exit_code != kExitDone) return exit_code;
@@ -63,7 +63,7 @@ int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code) tr
   return exit_code == kExitDone ? kExitFailed : exit_code;
 }
 
-int tell_suggested_lr(const std::filesystem::path& run_dir) {
+int show_suggested_lr(const std::filesystem::path& run_dir) {
   const auto found = suggest_lr(run_dir).value_or(LrSuggestion{.remark = "its config.yaml cannot be read"});
   const auto report = (run_dir / "report.html").string();
   if (!found.lr) {

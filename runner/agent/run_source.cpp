@@ -97,7 +97,7 @@ PreparedRun create_run(const CheckedExperiment& checked, const Placement& placem
 
 }  // namespace
 
-void tell_caller(const fs::path& run_dir) {
+void inform_caller(const fs::path& run_dir) {
   if (const char* file = std::getenv(kRunFile)) replace_file(file, fs::absolute(run_dir).string() + "\n");
 }
 

@@ -21,10 +21,10 @@ struct PreparedRun {
 PreparedRun open_run(const std::filesystem::path& resumed, const CheckedExperiment& checked,
                      const Placement& placement);
 
-// Set by the Python package's ddprun.train: the file in which it is told the run's folder, on every node and rank.
+// Set by the Python package's ddprun.train: the file in which it is given the run's folder, on every node and rank.
 inline constexpr auto kRunFile = "DDPRUN_RUN_FILE";
 
 // Writes the folder there, if somebody asks for it.
-void tell_caller(const std::filesystem::path& run_dir);
+void inform_caller(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 11> kOwn{
     "name",           "run",         "resources",      "loggers",       "plugin_path",      "launch.workers",
     "launch.threads", "launch.bind", "launch.address", "launch.device", "launch.token_file"};
-constexpr size_t kKeysTold = 3;
+constexpr size_t kMostKeys = 3;
 
 // Returns whether the key is a node's own, or lies below one: "loggers[0].plugin".
 bool is_own(std::string_view path) {
@@ -72,11 +72,11 @@ void require_same_experiment(const CommonPart& first_nodes, const CommonPart& ow
   size_t count = 0;
   for (const auto& [key, value] : all) {
     const auto there = or_nothing(first_nodes, key), here = or_nothing(own, key);
-    if (there == here || ++count > kKeysTold) continue;
+    if (there == here || ++count > kMostKeys) continue;
     text += log::text(text.empty() ? "" : "; ", key, ": ", there, " there, ", here, " here");
   }
   if (count == 0) return;
-  if (count > kKeysTold) text += log::text("; and ", count - kKeysTold, " more");
+  if (count > kMostKeys) text += log::text("; and ", count - kMostKeys, " more");
   throw UserError("the first node trains another experiment: " + text + ". Start all nodes with the same command");
 }
 

@@ -33,7 +33,7 @@ class Sidecars {
   // Starts them for a run whose folder is there; does nothing the second time.
   void start(const std::vector<PlacedSidecar>& sidecars, const std::filesystem::path& run_dir);
 
-  // Tells them that the run has ended, and waits for them. Returns those that have not sent everything by then.
+  // Says to them that the run has ended, and waits for them. Returns those that have not sent everything by then.
   std::vector<Unsent> finish(std::chrono::seconds patience);
 
   std::string names() const;  // "wandb, mlflow"; empty if there are none

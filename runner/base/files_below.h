@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads the files of a run's folder, which may be somebody else's: whoever looks at such a run shows what was read.
+// Reads the files of a run's folder, which may be somebody else's: who looks at such a run shows what was read.
 //
 // Below the folder no link is followed, so that nothing is read that does not lie there, and nothing but a regular file
 // is opened: a pipe or a device is refused, not waited for. The folder itself may be reached over links. `name` is a

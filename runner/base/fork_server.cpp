@@ -304,7 +304,7 @@ std::optional<ForkedCommand> serve_if_asked() {
   loaded_with();
   const char* number = std::getenv(kForkServerVariable);
   if (!number) return std::nullopt;
-  if (kSanitized) ::_exit(0);  // whoever asks execs
+  if (kSanitized) ::_exit(0);  // who asks execs
   const int socket = std::atoi(number);
   close_inherited(socket);
   ::fcntl(socket, F_SETFD, FD_CLOEXEC);

@@ -5,7 +5,7 @@
 // It is forked off in the first moments of the program, while there is one thread, no OpenMP team and no GPU context.
 // What it forks is a child of the process that asks (CLONE_PARENT), so that waitpid(), PR_SET_PDEATHSIG and process
 // groups are as after fork() and exec(), and has a command line and an environment of its own, in /proc too. Where
-// anything is missing for that, programs are exec'ed, and log::debug() tells the reason once:
+// anything is missing for that, programs are exec'ed, and log::debug() says the reason once:
 //
 //   - the kernel has no PR_SET_MM_MAP or PR_GET_TID_ADDRESS (CONFIG_CHECKPOINT_RESTORE), or a sandbox forbids them;
 //   - a variable that libraries read when they are loaded (LD_, OMP_, MKL_, ...) has another value than the server was
@@ -25,7 +25,7 @@ namespace ddprun {
 // Names the socket of a process that wants this one to become its fork server.
 inline constexpr auto kForkServerVariable = "DDPRUN_FORK_SERVER";
 
-// What a forked process goes on as, in place of what it was forked from.
+// What a forked process continues as, in place of what it was forked from.
 struct ForkedCommand {
   int argc = 0;
   char** argv = nullptr;
@@ -41,7 +41,8 @@ std::optional<ForkedCommand> serve_if_asked();
 // load_in_fork_server() may then be called from one thread.
 std::optional<ForkedCommand> start_fork_server();
 
-// Lets the server load a library while this process does something else. What fails is told by who needs the library.
+// Lets the server load a library while this process does something else. What fails is reported by who needs the
+// library.
 void load_in_fork_server(const std::filesystem::path& library);
 
 // Does as spawn() for a command of this program. Returns nothing if it has to be exec'ed.

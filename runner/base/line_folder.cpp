@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMostWaiting = 200;
 constexpr size_t kMostSaid = 1000;
 constexpr size_t kShownBytes = 2000;
-constexpr std::chrono::seconds kTellLeftOutAfter{1};
+constexpr std::chrono::seconds kLeftOutAfter{1};
 
 std::string_view without_own_number(int rank, std::string_view line) {
   const std::string prefix = "rank " + std::to_string(rank) + ": ";
@@ -66,18 +66,18 @@ void LineFolder::flush(Clock::time_point now) {
     show_waiting(waiting_.front(), now);
     waiting_.pop_front();
   }
-  if (!left_out_.empty() && now - left_out_since_ >= kTellLeftOutAfter) tell_left_out();
+  if (!left_out_.empty() && now - left_out_since_ >= kLeftOutAfter) say_left_out();
 }
 
 void LineFolder::finish() {
   if (!waiting_.empty()) flush(waiting_.back().since + kWindow);
-  tell_left_out();
+  say_left_out();
 }
 
 std::optional<LineFolder::Clock::time_point> LineFolder::due() const {
   std::optional<Clock::time_point> due;
   if (!waiting_.empty()) due = waiting_.front().since + kWindow;
-  if (!left_out_.empty()) due = std::min(due.value_or(Clock::time_point::max()), left_out_since_ + kTellLeftOutAfter);
+  if (!left_out_.empty()) due = std::min(due.value_or(Clock::time_point::max()), left_out_since_ + kLeftOutAfter);
   return due;
 }
 
@@ -91,7 +91,7 @@ void LineFolder::leave_out(int rank, Clock::time_point now) {
   ++left_out_[rank];
 }
 
-void LineFolder::tell_left_out() {
+void LineFolder::say_left_out() {
   for (const auto& [rank, lines] : left_out_) {
     show_("[rank " + std::to_string(rank) + "] ... " + std::to_string(lines) + " more lines in logs/rank_" +
           std::to_string(rank) + ".log");

@@ -55,7 +55,7 @@ class LineFolder {
   void add_of_rank_0(std::string_view line, Clock::time_point now);
   void show_waiting(const Waiting& waiting, Clock::time_point now);
   void leave_out(int rank, Clock::time_point now);
-  void tell_left_out();
+  void say_left_out();
 
   Show show_;
   std::deque<Waiting> waiting_;  // oldest first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs other programs to their end (a scheduler's, git, a compiler), and tells where this one lies and on which machine
+// Runs other programs to their end (a scheduler's, git, a compiler), and says where this one lies and on which machine
 // it runs.
 #pragma once
 

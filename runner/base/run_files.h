@@ -29,7 +29,7 @@ class HeldFolder {
   bool is_there() const;
   void require() const;  // throws UserError where it is not there
 
-  std::string problem() const;  // what require() tells
+  std::string problem() const;  // what require() says
 
  private:
   std::filesystem::path path_;

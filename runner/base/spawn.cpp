@@ -71,7 +71,7 @@ void reset_signals(const sigset_t& blocked) {
     ::execve(plan.argv[0], plan.argv, plan.environment);
   }
   const int error = errno;
-  [[maybe_unused]] const auto told = ::write(plan.error_fd, &error, sizeof error);
+  [[maybe_unused]] const auto written = ::write(plan.error_fd, &error, sizeof error);
   ::_exit(kExecFailed);
 }
 

@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-// Owns a file descriptor and closes it. Whoever opens it decides about close-on-exec, which all of ours have.
+// Owns a file descriptor and closes it. Who opens it decides about close-on-exec, which all of ours have.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) : fd_(fd) {}
@@ -60,7 +60,7 @@ std::vector<std::string> own_environment();
 // Returns the child's id once exec has succeeded; the caller reaps it. The child reads /dev/null, leads a process group
 // of its own (a terminal's Ctrl-C does not reach it), starts with no other signal blocked and all at their defaults (an
 // ignored SIGHUP stays ignored: nohup), and is killed by the kernel when the calling THREAD ends, however that happens.
-// Its own children are not killed: whoever reaps it must end its group. Throws std::system_error with the program's
+// Its own children are not killed: who reaps it must end its group. Throws std::system_error with the program's
 // path if exec fails.
 pid_t spawn(const SpawnRequest& request);
 

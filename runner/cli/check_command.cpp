@@ -39,7 +39,7 @@ void start_data(const CheckedExperiment& checked) try {
   throw UserError(std::string(error.what()) + "\n`ddprun check --no-data` skips the data");
 }
 
-void tell_of_unused(const SanityCheck& check, const CheckedExperiment& checked, int64_t workers) {
+void warn_of_unused(const SanityCheck& check, const CheckedExperiment& checked, int64_t workers) {
   if (check.unused.empty() || checked.experiment.trainer.find_unused_parameters) return;
   const auto text = located("model: " + unused_text(check.unused), checked.places);
   if (workers > 1) throw UserError(text);
@@ -82,15 +82,15 @@ std::string check_data(const CheckedExperiment& checked, bool may_prepare, const
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset,
                                       launch.workers * checked.experiment.launch.min_nodes);
-  tell_of_unused(check, checked, launch.workers);
+  warn_of_unused(check, checked, launch.workers);
   for (const auto& warning : check.warnings) log::warn(warning);
-  std::string told;
+  std::string text;
   if (const auto account = account_text(account_of(*checked.dataset)); !account.empty())
-    told = "data: " + account + ".\n";
-  for (const auto& line : check.pretrained) told += "pretrained: " + line + ".\n";
-  if (!check.left_out.empty()) told += "checkpoint.only_trainable: " + check.left_out + ".\n";
-  told += memory_line(check, checked.experiment, launch);
-  return log::text(told, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
+    text = "data: " + account + ".\n";
+  for (const auto& line : check.pretrained) text += "pretrained: " + line + ".\n";
+  if (!check.left_out.empty()) text += "checkpoint.only_trainable: " + check.left_out + ".\n";
+  text += memory_line(check, checked.experiment, launch);
+  return log::text(text, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
                    " of them; `ddprun data` shows more of the data.\n");
 }
 
@@ -111,7 +111,7 @@ Place place_of(const Experiment& experiment) {
           .not_checked = log::text("Not checked: what needs a GPU (", need, "): none is found here", why, ".\n")};
 }
 
-void tell_warnings(const CheckedExperiment& checked, const LaunchChoice& launch) {
+void log_warnings(const CheckedExperiment& checked, const LaunchChoice& launch) {
   const auto& experiment = checked.experiment;
   const auto small = small_parts_warning(experiment.trainer, launch.workers * experiment.launch.min_nodes);
   for (const auto& warning : {launch.warning, small})
@@ -133,7 +133,7 @@ int show_findings(const Arguments& arguments, const CheckedExperiment& checked) 
             << (launch.workers == 1 ? " worker" : " workers") << " on " << word_of(launch.device) << ", global batch "
             << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
             << data_line << place.not_checked;
-  tell_warnings(checked, launch);
+  log_warnings(checked, launch);
   return arguments.exact ? show_exact_check(arguments, experiment.trainer.shards > 0) : kExitDone;
 }
 

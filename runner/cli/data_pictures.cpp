@@ -29,7 +29,7 @@ constexpr int64_t kLongestSide = 96;    // pixels of a picture on the page
 constexpr int64_t kMostPictures = 600;  // pictures on the page
 constexpr int64_t kMostGroups = 100;    // classes
 constexpr int64_t kViews = 4;           // of a sample that training augments
-// Limits the samples searched for classes, if only the samples tell the labels, and the numbers in their inputs.
+// Limits the samples searched for classes, if only the samples have the labels, and the numbers in their inputs.
 constexpr int64_t kMostSearched = 400, kSearchedNumbers = 20'000'000;
 constexpr int64_t kRows = 24, kValues = 16, kSymbols = 200;  // shown of samples that are not pictures
 

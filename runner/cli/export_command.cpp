@@ -60,7 +60,7 @@ Format format_of(const Arguments& arguments) {
   if (by_name != kFormats.end()) return by_name->format;
   throw UserError(
       "--out " + arguments.out +
-      ": cannot tell the format from the name: expected .pt or .safetensors (weights), .ts, .pt2 or .onnx (the "
+      ": cannot see the format in the name: expected .pt or .safetensors (weights), .ts, .pt2 or .onnx (the "
       "network); or add --format, for a folder --format transformers");
 }
 
@@ -181,7 +181,7 @@ class Network {
 TensorDict trained_weights(const CheckpointInfo& checkpoint) {
   if (checkpoint.left_out) return inference_weights(checkpoint);
   throw UserError("--only-trainable: " + checkpoint.path.string() +
-                  " has all weights, and does not tell which of them train: only those that were saved with "
+                  " has all weights, and does not say which of them train: only those that were saved with "
                   "checkpoint.only_trainable=true do; `ddprun resume` with it saves such ones from here on");
 }
 

@@ -71,9 +71,9 @@ void warn_of_unread(const Arguments& arguments, bool makes_base) {
       {"eval_batch", "global_batch", "batch_per_worker", "prefetch_threads", "prefetch_batches", "precision",
        "memory_format", "fused_layers", "deterministic", "limit_val_batches", "limit_test_batches", "fast_dev_run"});
   const auto is_in = [](Names names, const std::string& name) { return std::ranges::find(names, name) != names.end(); };
-  Problems told_when_composed;
+  Problems found_when_composed;
   for (const auto& text : arguments.overrides) {
-    const auto change = parse_override(text, told_when_composed);
+    const auto change = parse_override(text, found_when_composed);
     if (!change) continue;
     const auto& path = change->path;
     const bool is_of_trainer = path.front() == "trainer" && path.size() > 1;

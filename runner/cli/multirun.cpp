@@ -167,7 +167,7 @@ bool was_stopped(int code) {
   return code == kExitPreempted || std::ranges::find(kStops, code - kExitSignalBase) != kStops.end();
 }
 
-void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_t not_started) {
+void show_how_to_continue(const Arguments& arguments, const fs::path& folder, size_t not_started) {
   auto words = arguments.words;
   const auto says_where = [](const auto& word) { return word.starts_with(kRunDir); };
   if (std::ranges::none_of(words, says_where)) words.push_back(std::string(kRunDir) + folder.string());
@@ -216,7 +216,7 @@ int multirun(const Arguments& arguments) {
     if (code != kExitDone && !was_stopped(code)) result = kExitFailed;
   }
   list({.target = folder.string(), .best_first = true});
-  if (was_stopped(result)) tell_how_to_go_on(arguments, folder, all.size() - i);
+  if (was_stopped(result)) show_how_to_continue(arguments, folder, all.size() - i);
   return result;
 }
 

@@ -16,8 +16,8 @@ std::vector<std::vector<std::string>> combinations(const std::vector<std::string
 
 // Checks all runs, then trains one after the other, each in its own process with a folder below
 // outputs/<name>/multirun_<time>, or below run.dir, and lists them. A failed run does not stop the sweep; a run that
-// was told to stop does. In the folder of the same sweep it continues and skips finished runs. Returns the exit code of
-// the stopped run, or kExitFailed if one failed.
+// was asked to stop does. In the folder of the same sweep it continues and skips finished runs. Returns the exit code
+// of the stopped run, or kExitFailed if one failed.
 int multirun(const Arguments& arguments);
 
 }  // namespace ddprun

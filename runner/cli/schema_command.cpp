@@ -55,7 +55,7 @@ SchemaSources schema_sources(const std::vector<fs::path>& plugin_folders) {
 int show_schema(const Arguments& arguments) {
   const auto sources = schema_sources(plugin_folders(arguments));
   const auto schema = arguments.group.empty() ? experiment_schema(sources) : group_schema(arguments.group, sources);
-  return tell_schema(arguments, schema_text(schema));
+  return print_schema(arguments, schema_text(schema));
 }
 
 }  // namespace ddprun

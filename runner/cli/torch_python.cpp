@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr auto kWithout =
     ". Without Python there are --out m.ts (TorchScript, for LibTorch and torch.jit.load) and m.safetensors (weights)";
 
-// <prefix>/lib/python3.12/site-packages/torch/lib/libc10.so; empty if it cannot be told.
+// <prefix>/lib/python3.12/site-packages/torch/lib/libc10.so; empty if it cannot be known.
 fs::path libtorch() {
   Dl_info info{};
   const auto* symbol = reinterpret_cast<const void*>(&c10::GetAllocator);

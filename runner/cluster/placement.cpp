@@ -92,7 +92,7 @@ Placement place_by_options(const Claims& claims, const LaunchFlags& flags, const
   return place_node(engine, flags.over(pet_flags(environment)).over(address));
 }
 
-// Reads the job's name, end and restarts from Slurm, whoever starts processes within it.
+// Reads the job's name, end and restarts from Slurm, no matter what starts processes within it.
 void read_slurm_job(Placement& placement, const Environment& environment) {
   const auto job = find_slurm_job(environment);
   if (!job) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Slurm tells its jobs: which one this is, and its shorthands for lists of nodes and of task counts.
+// What Slurm says to its jobs: which one this is, and its shorthands for lists of nodes and of task counts.
 #pragma once
 
 #include "cluster/setting.h"

@@ -37,7 +37,7 @@ namespace {
 std::optional<int> show_known_schema(const Arguments& arguments) {
   if (!arguments.target.empty() || !arguments.group.empty() || !arguments.build.empty()) return std::nullopt;
   const auto schema = shipped_schema();
-  return schema ? std::optional(tell_schema(arguments, *schema)) : std::nullopt;
+  return schema ? std::optional(print_schema(arguments, *schema)) : std::nullopt;
 }
 
 struct PlainCommand {
@@ -176,7 +176,7 @@ std::optional<int> run_plain_command(const Arguments& arguments) {
   return command == kFunctions.end() ? std::nullopt : command->run(arguments);
 }
 
-int tell_schema(const Arguments& arguments, const std::string& schema) {
+int print_schema(const Arguments& arguments, const std::string& schema) {
   if (arguments.out.empty()) {
     std::cout << schema;
   } else {

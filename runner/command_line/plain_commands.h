@@ -24,6 +24,6 @@ int env(const Arguments& arguments);
 int show_docs(const Arguments& arguments);
 std::vector<std::string> documentation_pages();  // their names
 
-int tell_schema(const Arguments& arguments, const std::string& schema);  // `schema`, once that is known
+int print_schema(const Arguments& arguments, const std::string& schema);  // `schema`, once that is known
 
 }  // namespace ddprun

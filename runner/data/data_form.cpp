@@ -168,7 +168,7 @@ void warn_of_other_files(const std::filesystem::path& run_dir, const Value& conf
                 "back to get the same numbers");
   }
 } catch (const UserError&) {
-  return;  // a damaged note tells nothing, and is told of where it is needed
+  return;  // a damaged note says nothing, and is reported where it is needed
 }
 
 std::string to_json(const DataForm& form) {

@@ -13,7 +13,7 @@ namespace ddprun {
 namespace {
 
 constexpr int64_t kMostClasses = 20;  // shown one by one in the terminal
-constexpr size_t kWidestName = 30, kNamesTold = 5;
+constexpr size_t kWidestName = 30, kMostNames = 5;
 
 std::string number(double value) {
   char text[32];
@@ -31,7 +31,7 @@ std::vector<const SplitSurvey*> counted(const DataSurvey& survey) {
 }
 
 // Wraps the text at 80 columns and indents the lines after the first.
-std::string told(const std::string& text) { return text.empty() ? "" : wrapped(text, 0, 2) + "\n"; }
+std::string paragraph(const std::string& text) { return text.empty() ? "" : wrapped(text, 0, 2) + "\n"; }
 
 // Returns a table, or of many classes a sentence.
 std::string classes_text(const DataSurvey& survey) {
@@ -39,8 +39,8 @@ std::string classes_text(const DataSurvey& survey) {
   auto table = classes_table(survey);
   for (auto& row : table.rows) row.front() = cut_back(row.front(), kWidestName);
   if (survey.spec.classes <= kMostClasses) return "\n" + table.text();
-  return "\n" + told(log::text("Each of the ", grouped(survey.spec.classes), " classes has ", counts_text(survey),
-                               "; all counts are on the page."));
+  return "\n" + paragraph(log::text("Each of the ", grouped(survey.spec.classes), " classes has ", counts_text(survey),
+                                    "; all counts are on the page."));
 }
 
 std::string head_text(const DataSurvey& survey) {
@@ -59,9 +59,9 @@ std::string head_text(const DataSurvey& survey) {
 
 std::string first_names(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kNamesTold); ++i)
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
     text += (i == 0 ? "" : ", ") + cut_back(names[i], kWidestName);
-  return names.size() > kNamesTold ? text + log::text(" and ", names.size() - kNamesTold, " more") : text;
+  return names.size() > kMostNames ? text + log::text(" and ", names.size() - kMostNames, " more") : text;
 }
 
 void doubt_numbers(const SplitSurvey& split, std::vector<std::string>& found) {
@@ -184,11 +184,11 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
 }
 
 std::string data_text(const DataSurvey& survey) {
-  auto text = told(head_text(survey)) + "\n" + values_table(survey).text() + told(coverage_text(survey)) +
+  auto text = paragraph(head_text(survey)) + "\n" + values_table(survey).text() + paragraph(coverage_text(survey)) +
               classes_text(survey) + "\n";
-  if (const auto account = account_text(survey.account); !account.empty()) text += told("Found: " + account + ".");
-  text += told("Augmentation: " + augmentation_text(survey.augmentation) + ".");
-  for (const auto& doubt : doubts(survey)) text += told("Warning: " + doubt + ".");
+  if (const auto account = account_text(survey.account); !account.empty()) text += paragraph("Found: " + account + ".");
+  text += paragraph("Augmentation: " + augmentation_text(survey.augmentation) + ".");
+  for (const auto& doubt : doubts(survey)) text += paragraph("Warning: " + doubt + ".");
   return text;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the coordinator of a run tells its nodes: to start an attempt, to end it, and that the run is over.
+// What the coordinator of a run asks of its nodes: to start an attempt, to end it, and that the run is over.
 #pragma once
 
 #include <filesystem>

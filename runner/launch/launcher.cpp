@@ -235,7 +235,7 @@ void Launch::obey() {
 void Launch::pause() {
   for (const auto& worker : workers_) worker->pause();
   ::raise(SIGSTOP);  // returns after the shell's fg or bg
-  for (const auto& worker : workers_) worker->go_on();
+  for (const auto& worker : workers_) worker->unpause();
 }
 
 void Launch::ask_to_stop(double grace_seconds) {
@@ -307,10 +307,10 @@ AttemptEnd Launch::end() {
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
     end.workers.back().host = plan_.host;
-    auto told = failure_of(worker->rank());
-    if (!told) continue;
-    if (told->kind != FailureKind::kSignal) worker->log_failure(told->message);
-    end.workers.back().failure = std::move(told);
+    auto failure = failure_of(worker->rank());
+    if (!failure) continue;
+    if (failure->kind != FailureKind::kSignal) worker->log_failure(failure->message);
+    end.workers.back().failure = std::move(failure);
   }
   return end;
 }

@@ -136,8 +136,8 @@ Function* function(void* library, const char* name) {
 
 std::string error_text(void* library, int error) {
   const char* text = nullptr;
-  const auto tell = function<int(int, const char**)>(library, "cuGetErrorString");
-  if (!tell || tell(error, &text) != 0 || !text) text = "unknown";
+  const auto describe = function<int(int, const char**)>(library, "cuGetErrorString");
+  if (!describe || describe(error, &text) != 0 || !text) text = "unknown";
   return std::string(text) + " (CUDA's error " + std::to_string(error) + ")";
 }
 
@@ -151,7 +151,7 @@ std::string bus_of(void* library, int device) {
   return bus;
 }
 
-// Describes a GPU; what the driver does not tell stays empty.
+// Describes a GPU; what the driver does not say stays empty.
 GpuModel model_of(void* library, int number) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
   const auto get = function<int(int*, int)>(library, "cuDeviceGet");

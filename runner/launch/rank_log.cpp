@@ -121,7 +121,7 @@ void LogFile::append(std::string_view text) {
     writer_->lost += text.size();
   }
   lock.unlock();
-  tell_failure();
+  report_failure();
 }
 
 void LogFile::flush() {
@@ -130,12 +130,12 @@ void LogFile::flush() {
   writer_->arrived.notify_one();
   writer_->wait(lock, [this] { return writer_->idle && writer_->waiting.empty(); });
   lock.unlock();
-  tell_failure();
+  report_failure();
 }
 
-void LogFile::tell_failure() {
+void LogFile::report_failure() {
   std::unique_lock lock(writer_->mutex);
-  if (writer_->failure.empty() || std::exchange(told_, true)) return;
+  if (writer_->failure.empty() || std::exchange(reported_, true)) return;
   const std::string cause = writer_->failure;
   lock.unlock();
   warn_("cannot write " + path_.string() + ": " + cause + "; the run continues, this log has gaps");

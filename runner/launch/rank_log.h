@@ -31,11 +31,11 @@ class LogFile {
 
  private:
   struct Writer;
-  void tell_failure();
+  void report_failure();
 
   std::filesystem::path path_;
   Warn warn_;
-  bool told_ = false;
+  bool reported_ = false;
   std::shared_ptr<Writer> writer_;
   std::thread thread_;
 };

@@ -216,7 +216,7 @@ double start_of(const fs::path& run, const std::string& stamp) {
   return ::strptime(stamp.c_str(), "%Y-%m-%d_%H-%M-%S", &parts) ? static_cast<double>(::mktime(&parts)) : 0;
 }
 
-// Throws UserError if a name in the folder is neither a file nor a folder: whoever continues the run would write over a
+// Throws UserError if a name in the folder is neither a file nor a folder: who continues the run would write over a
 // link, and wait for a pipe. Only `checkpoints` may lie elsewhere, on another disk.
 void require_plain(const fs::path& folder) {
   std::error_code error, ignored;

@@ -145,7 +145,7 @@ void WorkerHandle::pause() {
   if (running()) ::kill(pid_, SIGSTOP);
 }
 
-void WorkerHandle::go_on() {
+void WorkerHandle::unpause() {
   if (running()) ::kill(pid_, SIGCONT);
 }
 

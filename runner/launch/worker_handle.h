@@ -51,8 +51,8 @@ class WorkerHandle {
   bool is(pid_t process) const { return pid_ == process; }
   void reap();            // records how it ended, if it has; never blocks
   void send(int signal);  // each once, and only to a running process: its id is its own until it is reaped
-  void pause();           // stops it until go_on()
-  void go_on();
+  void pause();           // stops it until unpause()
+  void unpause();
   std::string abandon();  // gives up on one that SIGKILL does not end (it hangs in the kernel), and says so
 
   void watch(std::filesystem::path heartbeat, std::filesystem::path probe_answer) {

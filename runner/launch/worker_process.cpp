@@ -88,7 +88,7 @@ bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept 
   replace_file(file, message_of(failure).dump(2) + "\n");
   return true;
 } catch (...) {
-  return false;  // the exit code still tells the launcher that this rank failed
+  return false;  // the exit code still shows the launcher that this rank failed
 }
 
 std::optional<WorkerFailure> read_failure(const fs::path& file) try {

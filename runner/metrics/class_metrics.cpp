@@ -274,7 +274,7 @@ std::vector<MetricCounts> ClassMetrics::counts(const Objective& objective, const
 NamedValues ClassMetrics::summary(const std::vector<MetricCounts>& totals) const {
   const auto nan_count = find(totals, kNanCount).counts.cpu();
   const auto without_order = nan_count[0].item<int64_t>();
-  tell_of_nan(without_order, nan_count[1].item<int64_t>());
+  warn_of_nan(without_order, nan_count[1].item<int64_t>());
   if (wanted_.empty()) return {};
   const bool labels = of_ == Of::kLabels;
   const auto counts = class_counts(find(totals, kClassCounts).counts, labels);
@@ -282,7 +282,7 @@ NamedValues ClassMetrics::summary(const std::vector<MetricCounts>& totals) const
   std::vector<Ranking> ranked;
   if (std::ranges::any_of(wanted_, &ClassMetric::is_ranking))
     ranked = rankings(find(totals, kScores), static_cast<int64_t>(names.size()));
-  tell_of_errors(ranked);
+  warn_of_errors(ranked);
   NamedValues values;
   for (const auto* metric : wanted_) {
     const auto each = metric->is_ranking() ? each_of(metric->quantity, ranked, labels) : std::vector<double>();
@@ -312,7 +312,7 @@ std::vector<std::string> ClassMetrics::names_of(size_t classes) const {
 }
 
 // Says once that predictions are NaN, and what becomes of them.
-void ClassMetrics::tell_of_nan(int64_t predictions, int64_t all) const {
+void ClassMetrics::warn_of_nan(int64_t predictions, int64_t all) const {
   if (predictions == 0 || warned_.exchange(true)) return;
   auto text =
       log::text("objective.metrics: the model's predictions are NaN for ", predictions, " of ", all, " samples");
@@ -325,13 +325,13 @@ void ClassMetrics::tell_of_nan(int64_t predictions, int64_t all) const {
 }
 
 // Says once how exact the metrics of rankings are, if they are not.
-void ClassMetrics::tell_of_errors(const std::vector<Ranking>& rankings) const {
+void ClassMetrics::warn_of_errors(const std::vector<Ranking>& rankings) const {
   double auroc = 0, average_precision = 0;
   for (const auto& ranking : rankings) {
     auroc = std::max(auroc, ranking.auroc_error);
     average_precision = std::max(average_precision, ranking.average_precision_error);
   }
-  if (auroc + average_precision == 0 || told_.exchange(true)) return;
+  if (auroc + average_precision == 0 || has_warned_of_errors_.exchange(true)) return;
   log::info(
       log::text("objective.metrics: there are more than 4,194,304 different scores, of which near ones are taken "
                 "as equal: auroc is off by less than ",

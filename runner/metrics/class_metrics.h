@@ -61,15 +61,15 @@ class ClassMetrics {
 
  private:
   std::vector<std::string> names_of(size_t classes) const;
-  void tell_of_nan(int64_t predictions, int64_t all) const;
-  void tell_of_errors(const std::vector<Ranking>& rankings) const;
+  void warn_of_nan(int64_t predictions, int64_t all) const;
+  void warn_of_errors(const std::vector<Ranking>& rankings) const;
 
   Of of_;
   bool accuracy_ = false, confusion_ = false;
   std::vector<int64_t> top_;
   std::vector<const ClassMetric*> wanted_;
   std::vector<std::string> names_;
-  mutable std::atomic<bool> warned_ = false, told_ = false;
+  mutable std::atomic<bool> warned_ = false, has_warned_of_errors_ = false;
 };
 
 // Returns whether some objectives of classes have this metric.

@@ -71,7 +71,7 @@ size_t bytes_of(const Row& /*row*/) {
 
 }  // namespace
 
-// What the loggers' threads have to tell, until the training's thread makes events of it.
+// What the loggers' threads have to report, until the training's thread makes events of it.
 class LoggerHub::News {
  public:
   void add(std::string text) {
@@ -116,7 +116,7 @@ class LoggerHub::Channel {
     }
     thread_.detach();
     std::scoped_lock lock(state_->mutex);
-    state_->tell_of_loss();
+    state_->report_loss();
   }
 
   // Queues a call; `urgent` if somebody waits for it.
@@ -152,7 +152,7 @@ class LoggerHub::Channel {
     return [flushed = flushed_, earlier, hangs, at_end, patience = patience_, state = state_] {
       const bool waits_again = at_end && state->entry.keeps && state->owes();
       if (hangs && !waits_again && earlier.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-      if (flushed.wait_for(patience) == std::future_status::ready || state->owes()) return;  // that has been told
+      if (flushed.wait_for(patience) == std::future_status::ready || state->owes()) return;  // that has been reported
       log::warn("logger " + state->entry.name + " hangs; training continues without waiting for it");
     };
   }
@@ -175,7 +175,7 @@ class LoggerHub::Channel {
   using Clock = std::chrono::steady_clock;
 
   struct State {
-    State(Entry one, std::shared_ptr<News> told) : entry(std::move(one)), news(std::move(told)) {}
+    State(Entry one, std::shared_ptr<News> shared) : entry(std::move(one)), news(std::move(shared)) {}
 
     void work() {
       std::unique_lock lock(mutex);
@@ -186,7 +186,7 @@ class LoggerHub::Channel {
           take_next(lock);
         }
         if (!is_drained()) continue;
-        tell_of_loss();
+        report_loss();
         drained.notify_all();
       }
     }
@@ -218,7 +218,7 @@ class LoggerHub::Channel {
       }
       retry_at = Clock::now() + (hurry ? kHurriedRetry : kRetry);
       if (!owed.empty() || broken || !given_up.empty() || lost > 0) return;
-      tell("logger " + entry.name + " has written what it owed", /*warning=*/false);
+      report("logger " + entry.name + " has written what it owed", /*warning=*/false);
       problem.clear();
     }
 
@@ -232,16 +232,16 @@ class LoggerHub::Channel {
       if (!failure) return forget(call, false), true;
       const bool again = may_pass(failure->error);
       if (failure->is_gone)
-        return problem = failure->problem, forget(call, true), true;  // the next checkpoint tells it
+        return problem = failure->problem, forget(call, true), true;  // the next checkpoint reports it
       if (again) {
         if (owed.empty()) begin_to_owe(failure->problem);
       } else if (failure->of_files && call.hook != "start") {
         given_up.emplace(call.hook);
-        tell(log::text("logger ", entry.name, ": ", failure->problem, "; its ", call.hook,
-                       " are left out from here on"));
+        report(log::text("logger ", entry.name, ": ", failure->problem, "; its ", call.hook,
+                         " are left out from here on"));
       } else {
         broken = true;
-        tell("logger " + entry.name + " failed and is disabled: " + failure->problem);
+        report("logger " + entry.name + " failed and is disabled: " + failure->problem);
       }
       problem = failure->problem;
       if (again) return false;
@@ -253,7 +253,7 @@ class LoggerHub::Channel {
     }
 
     void begin_to_owe(const std::string& cause) {
-      if (!over) tell("logger " + entry.name + ": " + cause + "; it is tried again until it succeeds");
+      if (!over) report("logger " + entry.name + ": " + cause + "; it is tried again until it succeeds");
       retry_at = Clock::now() + (hurry ? kHurriedRetry : kRetry);
     }
 
@@ -307,7 +307,7 @@ class LoggerHub::Channel {
 
     void drop(const Call& call) {
       if (lost_calls == 0)
-        tell(log::text(
+        report(log::text(
             "logger ", entry.name, owed.empty() ? " is too slow: " : " cannot write: ", calls.size() + owed.size(),
             " rows and tables (", megabytes(waiting_bytes), ") are waiting; new ones are dropped until it catches up"));
       if (problem.empty()) problem = "it was too slow";
@@ -317,13 +317,14 @@ class LoggerHub::Channel {
     }
 
     // Reports lost calls, when the logger has caught up or at the end.
-    void tell_of_loss() {
+    void report_loss() {
       if (lost_calls > 0)
-        tell(log::text("logger ", entry.name, " lost ", lost_calls, " rows and tables (", megabytes(lost_bytes), ")"));
+        report(
+            log::text("logger ", entry.name, " lost ", lost_calls, " rows and tables (", megabytes(lost_bytes), ")"));
       lost_calls = lost_bytes = 0;
     }
 
-    void tell(const std::string& text, bool warning = true) const {
+    void report(const std::string& text, bool warning = true) const {
       warning ? log::warn(text) : log::info(text);
       news->add(text);
     }
@@ -418,7 +419,7 @@ void LoggerHub::start(const RunStart& run) {
 }
 
 void LoggerHub::metrics(MetricRow row) {
-  tell_news(row.epoch, row.step);
+  log_news(row.epoch, row.step);
   post("metrics", std::move(row), &Logger::metrics);
 }
 
@@ -449,7 +450,7 @@ std::vector<LoggerTrouble> together(std::vector<LoggerTrouble> earlier, const st
 }
 
 // Makes events of what has happened to the loggers; those that still write have them.
-void LoggerHub::tell_news(int64_t epoch, int64_t step) {
+void LoggerHub::log_news(int64_t epoch, int64_t step) {
   for (const auto& text : news_->take())
     event({.time = wall_seconds(), .epoch = epoch, .step = step, .kind = "logger", .text = text});
 }
@@ -469,7 +470,7 @@ void LoggerHub::flush_all() {
 }
 
 void LoggerHub::finish(const RunEnd& end) {
-  tell_news(std::max<int64_t>(1, std::llround(std::ceil(end.epochs))), end.steps);
+  log_news(std::max<int64_t>(1, std::llround(std::ceil(end.epochs))), end.steps);
   post("finish", end, &Logger::finish);
   flush_all();
   for (auto& channel : channels_) channel->close();

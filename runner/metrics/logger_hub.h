@@ -65,7 +65,7 @@ class LoggerHub {
   // Does the same at the run's end: it also waits, some seconds, for loggers whose files could not be written.
   void flush_all();
 
-  // Tells the loggers the end, and waits for them as flush_all() does. What they still owe after that is lost.
+  // Passes the end to the loggers, and waits for them as flush_all() does. What they still owe after that is lost.
   void finish(const RunEnd& end);
 
   // Returns the loggers that have given up, or lack rows, with what they lack so far. Call it after flush_all() or
@@ -73,7 +73,7 @@ class LoggerHub {
   std::vector<LoggerTrouble> troubles() const;
 
  private:
-  void tell_news(int64_t epoch, int64_t step);
+  void log_news(int64_t epoch, int64_t step);
 
   // Shares one copy of the row, or of a table's images, which are large, between all loggers.
   template <class Row>

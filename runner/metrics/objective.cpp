@@ -448,7 +448,7 @@ void require_number_for_each_class(const char* hook, const at::Tensor& predictio
 
 const char* predicting_hook(const Model& model) { return model.has_default_predict() ? "forward" : "predict"; }
 
-// Returns the loss; LibTorch's own errors ("Target 7 is out of bounds") do not tell which tensors they are about.
+// Returns the loss; LibTorch's own errors ("Target 7 is out of bounds") do not say which tensors they are about.
 at::Tensor loss_or_shapes(const Objective& objective, const at::Tensor& prediction, const at::Tensor& target) try {
   return objective.loss(prediction, target);
 } catch (const c10::IndexError& error) {

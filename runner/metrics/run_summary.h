@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes and reads summary.json of a run folder, which tells scripts how the run ended.
+// Writes and reads summary.json of a run folder, which shows scripts how the run ended.
 #pragma once
 
 #include "base/clock.h"
@@ -43,7 +43,7 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
 // UserError if it cannot be read, as the next two do.
 RunEnd read_run_end(const std::filesystem::path& run_dir);
 
-// Reads the loggers' troubles up to the end that the file tells of.
+// Reads the loggers' troubles up to the end that the file speaks of.
 std::vector<LoggerTrouble> read_troubles(const std::filesystem::path& run_dir);
 
 // Reads what the run lacks though it has ended well, each in a sentence: its test, which comes first and begins with
@@ -65,7 +65,7 @@ class RunClock {
  public:
   struct State {
     double earlier = 0;     // seconds of earlier commands
-    double started_at = 0;  // start of the command that wrote this, by steady_seconds(): only to tell commands apart
+    double started_at = 0;  // start of the command that wrote this, by steady_seconds(): only to distinguish commands
     double seconds = 0;     // since then
   };
 

@@ -57,7 +57,7 @@ void load_and_construct(const PluginInfo& info, const Say& say) {
     report(kDoing, "in its constructor");
     const auto description = PluginHost({}).describe(fs::absolute(info.file).string(), info.kind);
     if (description.problem.empty()) report(kFact, "it is constructed: " + options_text(description.options));
-    if (!description.problem.empty()) tell(description.refused ? kFact : kProblem, description.problem);
+    if (!description.problem.empty()) report(description.refused ? kFact : kProblem, description.problem);
     for (const auto& flaw : flaws_of(description.options)) report(kProblem, flaw);
     report(kDoing, std::string(kLast));
     end_plugin(descriptor);

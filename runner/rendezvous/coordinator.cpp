@@ -144,9 +144,9 @@ void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
   const auto found = nodes_.find(node);
   if (finished() || found == nodes_.end()) return;
   if (at_once && phase_ != Phase::kGathering) return end_all(Order::Kind::kKill, now, node);
-  const bool others_go_on = !found->second.info.first && signal != SIGINT && plan_.elastic() &&
-                            remaining_ > static_cast<size_t>(plan_.min_nodes);
-  if (others_go_on) {
+  const bool others_continue = !found->second.info.first && signal != SIGINT && plan_.elastic() &&
+                               remaining_ > static_cast<size_t>(plan_.min_nodes);
+  if (others_continue) {
     goes(found->second, &Node::leaving);
     if (phase_ != Phase::kGathering)
       rescale(found->second.info.host + " is leaving: saving, to continue without it", now, node);
@@ -324,8 +324,8 @@ bool Coordinator::curable(const LaunchResult& result) const {
 void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss, Time now) {
   const auto leader = nodes_.find(leader_);
   if (leader == nodes_.end() || leader->second.lost) return finish(result);  // it has the run's folder
-  const bool others_go_on = by_loss && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
-  if (others_go_on) {
+  const bool others_continue = by_loss && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
+  if (others_continue) {
     notify_(true, headline(result.report));
     notify_(false, "continuing with the nodes that are left");
     return restart(0, now);

@@ -256,8 +256,8 @@ double start_of(const RunState& state, const Curves& curves, const std::vector<R
 }
 
 double steps_per_epoch(const RunState& state, const Curves& curves) {
-  const bool told = !state.summary.is_null() && state.epochs > 0 && state.steps > 0;
-  return told ? static_cast<double>(state.steps) / state.epochs : curves.steps_per_epoch;
+  const bool known = !state.summary.is_null() && state.epochs > 0 && state.steps > 0;
+  return known ? static_cast<double>(state.steps) / state.epochs : curves.steps_per_epoch;
 }
 
 }  // namespace
@@ -289,7 +289,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["overrides"] = read_overrides(run_dir);
   run["environment"] = shown_environment(run_dir, problems);
   run["checkpoints"] = checkpoint_list_json(run_dir);
-  images.tell(problems);
+  images.report(problems);
   report_unsent(state.summary, problems);
   run["problems"] = problems;
   return run;

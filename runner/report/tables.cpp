@@ -108,7 +108,7 @@ std::string ImageShelf::data_uri(const std::string& path) {
   return "data:image/png;base64," + base64(png);
 }
 
-void ImageShelf::tell(std::vector<std::string>& problems) const {
+void ImageShelf::report(std::vector<std::string>& problems) const {
   if (unreadable_ > 0)
     problems.push_back(std::to_string(unreadable_) +
                        " images of predictions are missing or not PNG files of at most 1 MB");

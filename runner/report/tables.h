@@ -24,7 +24,7 @@ class ImageShelf {
   std::string data_uri(const std::string& path);
 
   // Reports what could not be shown, one line each.
-  void tell(std::vector<std::string>& problems) const;
+  void report(std::vector<std::string>& problems) const;
 
  private:
   std::filesystem::path run_dir_;
@@ -36,7 +36,7 @@ class ImageShelf {
 nlohmann::ordered_json shown_predictions(const nlohmann::json& table, ImageShelf& images);
 
 // Returns the counts if they can be drawn, and the classes most often taken for another. Takes a table of kind
-// "confusion". Omits the counts if there are too many classes to tell apart in a picture. Throws
+// "confusion". Omits the counts if there are too many classes to distinguish in a picture. Throws
 // nlohmann::json::exception or std::runtime_error if it is not such a table.
 nlohmann::ordered_json shown_confusion(const nlohmann::json& table);
 

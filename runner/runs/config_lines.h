@@ -15,7 +15,7 @@ namespace ddprun {
 
 struct ConfigLine {
   std::string text;    // "  lr: 0.01"
-  std::string origin;  // "configs/optimizer/sgd.yaml:3:5"; empty where the line does not tell
+  std::string origin;  // "configs/optimizer/sgd.yaml:3:5"; empty where the line does not say
 };
 
 std::vector<ConfigLine> read_config_lines(const std::filesystem::path& file);
@@ -45,7 +45,7 @@ Overrides read_overrides(const std::filesystem::path& run);
 
 // Returns for each run the overrides that not all of them have, shortened to the last name of their path if no other
 // path among them ends with it: "lr=0.1 layers=2". A run's location (run.dir) is ignored. A single run has nothing to
-// be told from.
+// be distinguished from.
 std::vector<std::string> overrides_apart(const std::vector<Overrides>& runs);
 
 }  // namespace ddprun

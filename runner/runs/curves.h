@@ -24,9 +24,9 @@ struct Curve {
 };
 
 struct Curves {
-  std::vector<Curve> curves;  // in the order in which they begin
+  std::vector<Curve> curves;   // in the order in which they begin
   double first_time = 0;       // 0: there are no rows
-  double steps_per_epoch = 0;  // 0: the rows do not tell
+  double steps_per_epoch = 0;  // 0: the rows do not say
 };
 
 // Reads the rows that count, none if there is no file, whatever is broken in it; that is reported in `problems`, one

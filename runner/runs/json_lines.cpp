@@ -70,7 +70,7 @@ double FlatObject::number(std::string_view name, double fallback) const {
 }
 
 int64_t FlatObject::integer(std::string_view name, int64_t fallback) const {
-  constexpr double kMost = 9e15;  // beyond that, a double cannot tell integers apart
+  constexpr double kMost = 9e15;  // beyond that, a double cannot distinguish integers
   const auto value = number(name, static_cast<double>(fallback));
   return std::abs(value) <= kMost ? static_cast<int64_t>(value) : fallback;
 }
@@ -90,7 +90,7 @@ class BrokenLines {
     torn_ = !reader.ended();
   }
 
-  void tell(const std::string& file, std::vector<std::string>& problems) const {
+  void report(const std::string& file, std::vector<std::string>& problems) const {
     if (count_ == 0 || (count_ == 1 && torn_)) return;
     problems.push_back(file + ":" + std::to_string(first_) + ": not a JSON object; left out" +
                        (count_ > 1 ? ", with " + std::to_string(count_ - 1) + " more" : ""));
@@ -116,7 +116,7 @@ bool read_json_lines(const std::filesystem::path& file, std::string_view key, st
       broken.add(reader);
     }
   }
-  broken.tell(file.filename().string(), problems);
+  broken.report(file.filename().string(), problems);
   return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a run's files of JSON objects, one per line, and tells which of their rows count.
+// Reads a run's files of JSON objects, one per line, and says which of their rows count.
 #pragma once
 
 #include "base/files_below.h"

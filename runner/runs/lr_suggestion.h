@@ -40,7 +40,7 @@ LrSuggestion suggest_lr(const std::vector<LossAtLr>& points);
 std::optional<LrSuggestion> suggest_lr(const Value& config, const Curves& curves);
 std::optional<LrSuggestion> suggest_lr(const std::filesystem::path& run_dir);
 
-// Returns "0.012": two digits are all that a range test can tell.
+// Returns "0.012": two digits are all that a range test can show.
 std::string lr_text(double lr);
 
 }  // namespace ddprun

@@ -47,7 +47,7 @@ std::string label_of(const fs::path& run, const fs::path& folder) {
 }
 
 // Runs in one folder are one multirun or sweep, or one user's attempts at the same thing.
-void tell_apart(std::vector<ListedRun>& runs) {
+void distinguish(std::vector<ListedRun>& runs) {
   std::map<fs::path, std::vector<ListedRun*>> folders;
   for (auto& run : runs) folders[run.path.parent_path()].push_back(&run);
   for (const auto& [folder, beside] : folders) {
@@ -83,7 +83,7 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
   for (const auto& path : found) runs.push_back(listed_run(label_of(path, root), path));
-  tell_apart(runs);
+  distinguish(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;
     return one.label > other.label;
@@ -188,7 +188,7 @@ size_t room_for(size_t column, const std::vector<Cells>& rows, size_t columns, s
   return all <= columns ? own : std::max(least, own - std::min(own, all - columns));
 }
 
-// Keeps the end, which tells runs apart: "...ong_name/2026-11-20_12-00-00".
+// Keeps the end, which distinguishes runs: "...ong_name/2026-11-20_12-00-00".
 std::string cut_front(const std::string& text, size_t width) {
   if (width_of(text) <= width) return text;
   auto begin = text.size();
@@ -240,8 +240,8 @@ void clear(std::vector<Cells>& rows, std::initializer_list<size_t> columns) {
 std::vector<Cells> rows_of(const std::vector<ListedRun>& runs, Naming naming, double now) {
   std::vector<Cells> rows = {kHead};
   for (const auto& run : runs) rows.push_back(cells_of(run, naming, now));
-  const auto tells = [](const ListedRun& run) { return !run.apart.empty(); };
-  if (!std::ranges::any_of(runs, tells)) rows[0][kOverrides].clear();
+  const auto is_distinguished = [](const ListedRun& run) { return !run.apart.empty(); };
+  if (!std::ranges::any_of(runs, is_distinguished)) rows[0][kOverrides].clear();
   const auto is_tested = [](const ListedRun& run) { return run.state.test_best || run.state.test_last; };
   if (std::ranges::none_of(runs, is_tested)) clear(rows, {kTestBest, kTestLast});
   return rows;

@@ -100,7 +100,7 @@ class Console final : public ddprun::Logger {
     if (row.split == "train") {
       show_part();
       train_ = shown(row.values);
-      tell_of_training(row);
+      show_training(row);
     } else if (row.split == "epoch") {
       show_part();
       part_ = row;
@@ -197,8 +197,8 @@ class Console final : public ddprun::Logger {
     leave_out_classes(metrics, "test/");
     Values values;
     for (const auto& [name, value] : metrics) {
-      const bool told = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
-      if (name.starts_with("test/") && !told) values.emplace_back(shown(name), value);
+      const bool shown_above = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
+      if (name.starts_with("test/") && !shown_above) values.emplace_back(shown(name), value);
     }
     return counted + (counted.empty() || values.empty() ? "" : "  ") + join(values);
   }
@@ -263,7 +263,7 @@ class Console final : public ddprun::Logger {
            ")";
   }
 
-  void tell_of_training(const ddprun::MetricRow& row) {
+  void show_training(const ddprun::MetricRow& row) {
     if ((live_ && !lines_) || seconds_since(last_line_) < every_) return;
     print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " + grouped(row.step) +
           step_of_epoch(row) + "  " + join(shown(row.values)));
@@ -314,7 +314,7 @@ class Console final : public ddprun::Logger {
     }
   }
 
-  // A reader that goes away (`| head`) has seen enough; a full disk is told.
+  // A reader that goes away (`| head`) has seen enough; a full disk is reported.
   void print(const std::string& line) {
     bar_.clear();
     std::printf("%s\n", line.c_str());

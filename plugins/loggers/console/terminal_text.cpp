@@ -54,7 +54,7 @@ std::string world_text(int64_t workers, int64_t nodes) {
 }
 
 std::string epochs_text(double epochs) {
-  constexpr double kWhole = 100;  // from here on parts of an epoch are not told
+  constexpr double kWhole = 100;  // from here on parts of an epoch are not shown
   const auto number = epochs < kWhole ? format("%.3g", epochs) : grouped(std::llround(epochs));
   return number + (epochs == 1 ? " epoch" : " epochs");
 }

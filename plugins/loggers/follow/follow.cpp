@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sends the run to an experiment tracker: names tools/follow as the run's sidecar, which reads what the logger jsonl
-// writes. Compiled once for each tracker, whose name the logger then has, and once as `follow`, which is told it.
+// writes. Compiled once for each tracker, whose name the logger then has, and once as `follow`, which is given it.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
 

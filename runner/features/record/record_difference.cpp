@@ -70,8 +70,8 @@ std::optional<RecordDifference> difference_of(const PartNote& first, const PartN
   const auto place = log::text(part_text(first), ", operator ", number + 1, " of ", first.operators.size(), ": ");
   const bool first_ends = one == first.operators.end(), second_ends = other == second.operators.end();
   if (first_ends != second_ends)
-    return RecordDifference{.text = place + (first_ends ? "only the second goes on, with " + name_of(*other)
-                                                        : "only the first goes on, with " + name_of(*one))};
+    return RecordDifference{.text = place + (first_ends ? "only the second continues, with " + name_of(*other)
+                                                        : "only the first continues, with " + name_of(*one))};
   if (!first_ends && (name_of(*one) != name_of(*other)))
     return RecordDifference{.text = place + name_of(*one) + " in the first is " + name_of(*other) + " in the second"};
   if (!first_ends && forms_of(*one) != forms_of(*other))

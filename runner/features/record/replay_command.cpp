@@ -136,7 +136,7 @@ int replay(const Arguments& arguments) {
   std::optional<NewFile> out;
   if (!arguments.out.empty()) out.emplace(arguments.out);
   const PrivateFolder folder;
-  bool is_shown = false;  // while the steps after it are made, which tell whether the bits are those of the run
+  bool is_shown = false;  // while the steps after it are made, which show whether the bits are those of the run
   const auto show = [&](std::map<int64_t, StepRecord> records) {
     is_shown = arguments.without.empty();
     if (is_shown) std::cout << step_text(view_of(std::move(records), arguments.step)) << std::flush;

@@ -39,11 +39,11 @@ void listen_for_signals() {
 // the records are there, unless that is null. Returns its exit code.
 int end_after(pid_t child, const fs::path& run, const StepsToMake& steps, std::function<void()> recorded) {
   constexpr int kBetweenLooksMs = 20;
-  for (bool told = false;;) {
+  for (bool asked = false;;) {
     if (const auto code = wait_until(child, std::chrono::steady_clock::now())) return *code;
-    const auto digests = told ? std::map<int64_t, RecordedDigest>() : read_digests(run);
+    const auto digests = asked ? std::map<int64_t, RecordedDigest>() : read_digests(run);
     const auto made = digests.empty() ? 0 : digests.rbegin()->first;
-    if (!told && (made >= steps.last || asked_to_end != 0)) told = ::kill(child, SIGTERM) == 0;
+    if (!asked && (made >= steps.last || asked_to_end != 0)) asked = ::kill(child, SIGTERM) == 0;
     if (recorded && made >= steps.record.steps.last) std::exchange(recorded, nullptr)();
     ::poll(nullptr, 0, kBetweenLooksMs);
   }

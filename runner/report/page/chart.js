@@ -109,18 +109,18 @@ class Chart {
           axisLabelFormatter: (y) => withoutZeros(plan.format(y))
         },
       },
-      highlightCallback: (event, x) => this.tell(x, event),
+      highlightCallback: (event, x) => this.read(x, event),
       unhighlightCallback: () => this.silence(),
       zoomCallback: () => view.zoom(this, this.graph.isZoomed('x') ? this.graph.xAxisRange() : null),
       underlayCallback: (context, area, graph) => this.paintMarks(context, area, graph),
-      ...(coarse ? {interactionModel: touchModel((x, event) => this.tell(x, event))} : {}),
+      ...(coarse ? {interactionModel: touchModel((x, event) => this.read(x, event))} : {}),
     };
   }
 
-  tell(x, event) {
+  read(x, event) {
     const text = this.placeText(x);
     this.place.textContent = text;
-    this.legend.tell(
+    this.legend.show(
       {x, range: this.graph.xAxisRange(), text, event}, this.lines.map(({raw, smooth}) => smooth || raw));
   }
 
@@ -151,8 +151,8 @@ class Chart {
 }
 
 // Returns the card of a chart that the page's axis, smoothing and zoom do not change. `looks()` are options of dygraphs,
-// asked for at each drawing; `tell(row)` is the text about a point.
-function stillChart(title, rows, looks, tell, shape = '') {
+// asked for at each drawing; `describe(row)` is the text about a point.
+function stillChart(title, rows, looks, describe, shape = '') {
   const place = element('span', {class: 'place'}), area = element('div', {class: `plot ${shape}`});
   let graph = null;
   const draw = () => {
@@ -167,7 +167,7 @@ function stillChart(title, rows, looks, tell, shape = '') {
       gridLineColor: color('grid'),
       axisLineColor: color('border'),
       interactionModel: {},
-      highlightCallback: (event, x, points, row) => (place.textContent = tell(row)),
+      highlightCallback: (event, x, points, row) => (place.textContent = describe(row)),
       unhighlightCallback: () => (place.textContent = ''),
       ...looks(),
     });
@@ -179,12 +179,12 @@ function stillChart(title, rows, looks, tell, shape = '') {
 
 // One finger moves along the curve and reads it, two fingers zoom, two taps show everything; up and down scrolls the
 // page.
-function touchModel(tell) {
+function touchModel(read) {
   const own = Dygraph.defaultInteractionModel;
   const read = (event, graph) => {
     const x = event.touches[0].clientX - graph.graphDiv.getBoundingClientRect().left;
     graph.setSelection(graph.findClosestRow(x));
-    tell(graph.toDataXCoord(x), event.touches[0]);
+    read(graph.toDataXCoord(x), event.touches[0]);
   };
   const one = (action) => (event, graph, context) => {
     if (event.touches.length > 1) own[action](event, graph, context); else read(event, graph);

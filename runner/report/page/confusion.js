@@ -42,15 +42,15 @@ function matrixCanvas(table) {
     const inside = (index) => index >= 0 && index < table.classes.length;
     return inside(truth) && inside(guess) ? {truth, guess} : null;
   };
-  const tell = (event) => {
+  const show = (event) => {
     const cell = cellAt(event);
     if (!cell) return tip.hide();
     const count = table.counts[cell.truth][cell.guess];
     return tip.show(event, `Truth ${table.classes[cell.truth]}`, `Taken for ${table.classes[cell.guess]}`,
       `${whole(count)} of ${whole(table.totals[cell.truth])}: ${percent(count / table.totals[cell.truth])}`);
   };
-  canvas.addEventListener('pointermove', tell);
-  canvas.addEventListener('pointerdown', tell);
+  canvas.addEventListener('pointermove', show);
+  canvas.addEventListener('pointerdown', show);
   canvas.addEventListener('pointerleave', () => tip.hide());
   return canvas.parentElement;
 }

@@ -100,7 +100,7 @@ function chartsOf(runs) {
   return sorted;
 }
 
-// Colours tell splits apart, or runs; with several runs, dashes tell splits apart.
+// Colours distinguish splits, or runs; with several runs, dashes distinguish splits.
 function dress(chart, alone) {
   const order = (line) =>
     (chart.names ? chart.names.indexOf(line.curve.name) : line.run * 10 + kSplits.indexOf(line.curve.split));

@@ -64,7 +64,7 @@ function ridges(steps, label) {
     rows.forEach((row, index) => paintRidge(context, row.curve, index, rows.length, {...layout, low, high, peak}));
     paintRidgeAxes(context, steps, {...layout, low, high});
   }, label);
-  const tell = (event) => {
+  const show = (event) => {
     const y = event.clientY - canvas.getBoundingClientRect().top;
     const index = rows.length - 1 - Math.round((layout.bottom - y) / layout.pitch);
     const {histogram} = rows[Math.max(0, Math.min(rows.length - 1, index))];
@@ -72,8 +72,8 @@ function ridges(steps, label) {
       `${plain(histogram.min)} to ${plain(histogram.max)}`,
       ...(histogram.nonfinite ? [`${whole(histogram.nonfinite)} not finite`] : []));
   };
-  canvas.addEventListener('pointermove', tell);
-  canvas.addEventListener('pointerdown', tell);
+  canvas.addEventListener('pointermove', show);
+  canvas.addEventListener('pointerdown', show);
   canvas.addEventListener('pointerleave', () => tip.hide());
   return canvas.parentElement;
 }

@@ -44,7 +44,7 @@ class Legend {
 
   // Shows the values at a place of the axis, which spans `range`: beside the names, or with several runs in a box at
   // the pointer. `lines`: {x, y} of each line.
-  tell({x, range, text: placeText, event}, lines) {
+  show({x, range, text: placeText, event}, lines) {
     const values = [];
     this.plan.lines.forEach((line, index) => {
       const {x: places, y} = lines[index];

@@ -24,7 +24,7 @@ function metricText(name, value) {
   return isShare(name) ? percent(value) : plain(value);
 }
 
-// Tells what was trained on what, when and where: the first questions of anyone who is sent the page.
+// Says what was trained on what, when and where: the first questions of anyone who is sent the page.
 function originText(run) {
   const named = (section) => known(run.config.values, `${section}.plugin`, '');
   const facts = run.environment || {}, git = facts.git || {};
@@ -39,7 +39,7 @@ function originText(run) {
   return parts.length > 0 ? element('p', {}, parts.join(' \u00b7 ')) : null;
 }
 
-// Tells on how many workers a run has the same bits, and from where its steps can be made again.
+// Says on how many workers a run has the same bits, and from where its steps can be made again.
 function sameBitsText(run) {
   const shards = Number(known(run.config.values, 'trainer.shards', 0));
   if (!(shards > 0)) return null;
@@ -190,7 +190,7 @@ function differencesSection(runs) {
   return card(tableOf([{head: first}, ...heads.map((head) => ({head}))], rows, {class: 'keys'}));
 }
 
-// Labels runs as briefly as tells them apart.
+// Labels runs as briefly as distinguishes them.
 function labelRuns(runs) {
   const tries = [
     (run) => (/^\d{4}-\d\d-\d\d_/.test(run.folder) ? `${run.name} ${run.folder}` : run.folder), (run) => `${run.name} ${run.folder}`, (run) => run.path.split('/').slice(-2).join('/'),

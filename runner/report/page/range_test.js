@@ -16,8 +16,8 @@ function rangeTestSection(run) {
 
 function rangeChart(test) {
   const rows = test.lr.map((lr, i) => [Math.log10(lr), test.loss[i], test.smoothed[i]]);
-  const tell = (row) => `lr ${plain(test.lr[row])} \u00b7 loss ${plain(test.loss[row])}, smoothed ${plain(test.smoothed[row])}`;
-  return stillChart('Loss', rows, () => rangeLooks(test), tell, 'tall');
+  const describe = (row) => `lr ${plain(test.lr[row])} \u00b7 loss ${plain(test.loss[row])}, smoothed ${plain(test.smoothed[row])}`;
+  return stillChart('Loss', rows, () => rangeLooks(test), describe, 'tall');
 }
 
 function rangeLooks(test) {

@@ -79,7 +79,7 @@ function settingChart(runs, name, {key, place, ticks}) {
   const rows = sorted.map((run) => [place(run), ...columns.map((has) => (has(run) ? reached(run, name) : null))]);
   const places = rows.map(([x]) => x), low = places[0], high = places[places.length - 1];
   const margin = 0.06 * (high - low || 1);
-  const tell = (row) => {
+  const describe = (row) => {
     const run = sorted[row];
     return `${run.label}: ${run.config.values[key] ?? '-'} \u00b7 ${metricText(name, reached(run, name))}`;
   };
@@ -105,5 +105,5 @@ function settingChart(runs, name, {key, place, ticks}) {
       x: {axisLabelFormatter: plain, ...(ticks ? {ticker: ticks} : {})},
       y: {axisLabelWidth: 50, pixelsPerLabel: 26, axisLabelFormatter: (value) => withoutZeros(metricText(name, value))},
     },
-  }), tell);
+  }), describe);
 }

@@ -96,8 +96,8 @@ def warn_of_misfits(found, wanted):
     """ddprun needs none of them, but Python files that it is given may."""
     problems = misfits(SITE_PACKAGES)
     if problems:
-        told = f"{', '.join(problems)}, and torch here is {found}: what imports {'this' if len(problems) == 1 else 'these'} fails"
-        print(f"ddprun: warning: {told}. To fix it: {mending(SITE_PACKAGES, f'{wanted}.*')}", file=sys.stderr)
+        problem = f"{', '.join(problems)}, and torch here is {found}: what imports {'this' if len(problems) == 1 else 'these'} fails"
+        print(f"ddprun: warning: {problem}. To fix it: {mending(SITE_PACKAGES, f'{wanted}.*')}", file=sys.stderr)
 
 
 def pip(arguments):

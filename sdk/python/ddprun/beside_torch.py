@@ -54,7 +54,7 @@ def required_torch(metadata):
 
 
 def fits(wanted, torch):
-    """Whether "==2.11.0" or ">=2.14.0,<3" takes this torch, as far as its minor version tells: the C++ ABI lasts for one."""
+    """Whether "==2.11.0" or ">=2.14.0,<3" takes this torch, as far as its minor version shows: the C++ ABI lasts for one."""
     for one in wanted.split(","):
         limit = one.lstrip("=<>!~")
         compare = LIMITS.get(one[: len(one) - len(limit)])

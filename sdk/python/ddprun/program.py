@@ -25,10 +25,10 @@ def program():
     raise UserError(f"there is no program ddprun, neither beside {PACKAGE} nor in PATH; DDPRUN_PROGRAM=<path> names one")
 
 
-def program_at(name, told):
+def program_at(name, given):
     path = shutil.which(name)
     if not path:
-        raise UserError(f"{told}: there is no such program")
+        raise UserError(f"{given}: there is no such program")
     return pathlib.Path(path).resolve()
 
 

@@ -10,7 +10,7 @@ from ddprun.rows import frame_html, needed, number
 from ddprun.run_folder import Run, known_of
 from ddprun.terminal import printable
 
-MOST_IN_NAME = 3  # settings; where more differ, the folder's name tells better
+MOST_IN_NAME = 3  # settings; where more differ, the folder's name says more
 
 
 def runs(*folders):
@@ -73,7 +73,7 @@ class Runs(list):
         return curves
 
     def names(self):
-        """Their names in a legend: the settings that differ, if these are few and tell all apart; otherwise their labels."""
+        """Their names in a legend: the settings that differ, if these are few and distinguish all; otherwise their labels."""
         changes = differences(known_of(self))
         names = [", ".join(f"{key}={value}" for key, value in one.items()) for one in changes]
         few = all(0 < len(one) <= MOST_IN_NAME for one in changes)

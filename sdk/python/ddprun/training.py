@@ -53,7 +53,7 @@ def named_run(file):
 
 
 def meeting_place():
-    """Returns what tells the ranks to find each other in the store of torch.distributed, where that has begun in this process, as
+    """Returns what lets the ranks find each other in the store of torch.distributed, where that has begun in this process, as
     in Ray's TorchTrainer: it has the port at which they would meet."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):

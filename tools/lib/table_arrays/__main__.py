@@ -54,7 +54,7 @@ def main():
     try:
         from table_arrays.rows import arrays_of
 
-        arrays, classes, told = arrays_of(options)
+        arrays, classes, account = arrays_of(options)
         write(arrays, classes, options.out)
     except ImportError as error:
         if error.name in ("numpy", "safetensors"):
@@ -62,7 +62,7 @@ def main():
         raise UserError(f"{error}: {sys.executable} -m pip install {error.name}") from None
     except OSError as error:
         raise UserError(f"{error.filename or options.out}: {error.strerror or error}") from error
-    print(told)
+    print(account)
     return 0
 
 

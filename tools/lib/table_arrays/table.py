@@ -32,8 +32,8 @@ class Csv:
 
     def notes(self):
         """Returns what is said of it, once its rows have been read."""
-        told = [] if self.mark == "," else [f"its columns are separated by {self.mark!r}"]
-        return told + ([f"left out: empty lines: {self.empty}"] if self.empty else [])
+        remarks = [] if self.mark == "," else [f"its columns are separated by {self.mark!r}"]
+        return remarks + ([f"left out: empty lines: {self.empty}"] if self.empty else [])
 
     def records(self):
         """Yields (the line at which it begins, its values)."""
@@ -45,8 +45,8 @@ class Csv:
                 yield begin, values
                 begin = reader.line_num + 1
         except csv.Error as error:
-            told = "a quote that is opened here is not closed" if "unexpected end" in str(error) else str(error)
-            raise UserError(f"{self.path}:{begin}: {told}") from None
+            cause = "a quote that is opened here is not closed" if "unexpected end" in str(error) else str(error)
+            raise UserError(f"{self.path}:{begin}: {cause}") from None
 
     def rows(self):
         records = self.records()

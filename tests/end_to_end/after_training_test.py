@@ -9,7 +9,7 @@ import shutil
 import signal
 import unittest
 
-from command import SMALL, CommandTest, checkpoint_steps, csv_rows, flip_a_bit, summary
+from command import SMALL, CommandTest, csv_rows, flip_a_bit, summary
 
 CLASSES = [str(digit) for digit in range(10)]
 
@@ -18,19 +18,6 @@ def is_pending(pid, number):
     """Sent to the process, which is stopped, and not taken yet."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1
-
-
-class BesideARun(CommandTest):
-    def test_the_last_checkpoint_of_a_run_that_keeps_one_and_saves_at_each_step(self):
-        run = self.folder / "run"
-        running = self.start(*SMALL, "model=mlp", "trainer.max_epochs=100000", "checkpoint.every=1st", "checkpoint.keep=1",
-                             f"run.dir={run}")
-        self.wait_until(lambda: checkpoint_steps(run), "a checkpoint", running)
-        for _ in range(4):
-            evaluated = self.ddprun("evaluate", "run", "last", "launch.workers=1", "--json")
-            self.assertIn("accuracy", evaluated.out())
-        running.send(signal.SIGTERM)
-        self.assertEqual(running.wait(), 75, running.text())
 
 
 class AfterTraining(CommandTest):

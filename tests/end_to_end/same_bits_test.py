@@ -114,9 +114,6 @@ class SameBits(SameBitsTest):
         self.assertLess(shards - without, 30_000_000)
 
     def test_what_cannot_keep_the_promise_is_refused_at_its_key(self):
-        (self.folder / "e.yaml").write_text("name: e\ndefaults: [experiments/digits]\ntrainer:\n  shards: 4\n  sync_batchnorm: true\n")
-        self.assertIn("e.yaml:5:19: trainer.sync_batchnorm: cannot be combined with shards: ", self.assert_refused("e.yaml"))
-        self.assertIn("trainer.shards: 4 shards cannot be shared by 5 workers", self.assert_refused(*SMALL, "trainer.shards=4", "launch.workers=5"))
         threads = self.assert_refused(*SMALL, "trainer.shards=4", "launch.threads=2", env={"OMP_THREAD_LIMIT": "1"})
         self.assertIn("launch.threads: 2 for each worker, but OMP_THREAD_LIMIT=1 may give it fewer", threads)
 

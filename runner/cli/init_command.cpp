@@ -39,7 +39,8 @@ constexpr double kUneven = 3;  // times as many samples
 void require_text(std::string place) {
   const bool breaks = std::ranges::any_of(place, [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; });
   if (is_utf8(place) && !breaks) return;
-  std::ranges::replace_if(place, [](unsigned char byte) { return byte < 0x20 || byte >= 0x7F; }, '?');
+  std::ranges::replace_if(
+      place, [](unsigned char byte) { return byte < 0x20 || byte >= 0x7F; }, '?');
   throw UserError("the name " + std::string(breaks ? "has a control character in it" : "is not UTF-8 text") +
                   ", so that no experiment can hold it: " + place + "; rename it");
 }
@@ -88,7 +89,7 @@ DataSurvey survey_of(FirstExperiment& first) try {
   if (survey.spec.classes == 1)
     throw UserError("all samples are of one class" +
                     (survey.spec.class_names.empty() ? "" : ", " + survey.spec.class_names.front()) +
-                    "; expected two at least: there is nothing to distinguish");
+                    "; expected two at least: there is nothing to tell apart");
   if (std::ranges::find(survey.splits, Split::kVal, &SplitSurvey::split) != survey.splits.end()) first.set("val");
   return survey;
 } catch (const FromPlugin& error) {
@@ -136,8 +137,9 @@ DataSurvey photos(FirstExperiment& first, const FoundData& found) {
   const bool grey = is_grey(*probe);
   if (grey) first.set("channels", "1");
   if (!grey) first.set("flip");
-  const bool is_cut = first.is_asked_for("crop_scale") || first.is_asked_for("crop_padding");
-  if (!grey && !is_cut) first.set(size > kSmall ? "crop_scale" : "crop_padding", size > kSmall ? "0.35, 1" : "4");
+  const bool asks_for_crops = first.is_asked_for("crop_scale") || first.is_asked_for("crop_padding");
+  if (!grey && !asks_for_crops)
+    first.set(size > kSmall ? "crop_scale" : "crop_padding", size > kSmall ? "0.35, 1" : "4");
   auto survey = survey_of(first);
   set_training(first, survey);
   return survey;
@@ -190,7 +192,7 @@ DataSurvey text(FirstExperiment& first, const FoundData& found) {
 }
 
 // Says what has been found and written.
-void show(const std::string& file, const DataSurvey& survey) {
+void print_findings(const std::string& file, const DataSurvey& survey) {
   std::cout << data_text(survey);
   if (const auto times = survey.splits.front().is_text() ? 1 : imbalance(survey); times >= 2)
     std::cout << wrapped(log::text("The largest class has ", std::round(times * 10) / 10,
@@ -214,8 +216,8 @@ int init(const Arguments& arguments) {
     const auto survey = table(first, arrays.folder());
     first.write();
     arrays.keep();
-    std::cout << arrays.found();
-    show(file, survey);
+    std::cout << arrays.account();
+    print_findings(file, survey);
     return kExitDone;
   }
   if (!arguments.target_column.empty() || !arguments.input_columns.empty() || !arguments.task.empty() ||
@@ -227,7 +229,7 @@ int init(const Arguments& arguments) {
   FirstExperiment first(are_photos ? kPhotosExperiment : kTextExperiment, file, name, arguments.overrides);
   const auto survey = are_photos ? photos(first, found) : text(first, found);
   first.write();
-  show(file, survey);
+  print_findings(file, survey);
   return kExitDone;
 }
 

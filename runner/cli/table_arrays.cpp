@@ -55,7 +55,7 @@ TableArrays::TableArrays(const Arguments& arguments, fs::path folder) : folder_(
   add("--task", arguments.task);
   if (arguments.drop_missing) words.emplace_back("--drop-missing");
   try {
-    found_ = run_tool(some_python(), kTool, words);
+    account_ = run_tool(some_python(), kTool, words);
   } catch (const UserError& error) {
     fs::remove_all(folder_, ignored);
     throw UserError(without_prefix(error.what()));

@@ -23,13 +23,13 @@ class TableArrays {
   TableArrays& operator=(const TableArrays&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  const std::string& found() const { return found_; }  // what has been found, lines for people
+  const std::string& account() const { return account_; }  // what has been found, lines for people
 
   void keep() { keeps_ = true; }
 
  private:
   std::filesystem::path folder_;
-  std::string found_;
+  std::string account_;
   bool keeps_ = false;
 };
 

@@ -31,7 +31,7 @@ std::vector<const SplitSurvey*> counted(const DataSurvey& survey) {
 }
 
 // Wraps the text at 80 columns and indents the lines after the first.
-std::string paragraph(const std::string& text) { return text.empty() ? "" : wrapped(text, 0, 2) + "\n"; }
+std::string lines_of(const std::string& text) { return text.empty() ? "" : wrapped(text, 0, 2) + "\n"; }
 
 // Returns a table, or of many classes a sentence.
 std::string classes_text(const DataSurvey& survey) {
@@ -39,8 +39,8 @@ std::string classes_text(const DataSurvey& survey) {
   auto table = classes_table(survey);
   for (auto& row : table.rows) row.front() = cut_back(row.front(), kWidestName);
   if (survey.spec.classes <= kMostClasses) return "\n" + table.text();
-  return "\n" + paragraph(log::text("Each of the ", grouped(survey.spec.classes), " classes has ", counts_text(survey),
-                                    "; all counts are on the page."));
+  return "\n" + lines_of(log::text("Each of the ", grouped(survey.spec.classes), " classes has ", counts_text(survey),
+                                   "; all counts are on the page."));
 }
 
 std::string head_text(const DataSurvey& survey) {
@@ -184,11 +184,11 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
 }
 
 std::string data_text(const DataSurvey& survey) {
-  auto text = paragraph(head_text(survey)) + "\n" + values_table(survey).text() + paragraph(coverage_text(survey)) +
+  auto text = lines_of(head_text(survey)) + "\n" + values_table(survey).text() + lines_of(coverage_text(survey)) +
               classes_text(survey) + "\n";
-  if (const auto account = account_text(survey.account); !account.empty()) text += paragraph("Found: " + account + ".");
-  text += paragraph("Augmentation: " + augmentation_text(survey.augmentation) + ".");
-  for (const auto& doubt : doubts(survey)) text += paragraph("Warning: " + doubt + ".");
+  if (const auto account = account_text(survey.account); !account.empty()) text += lines_of("Found: " + account + ".");
+  text += lines_of("Augmentation: " + augmentation_text(survey.augmentation) + ".");
+  for (const auto& doubt : doubts(survey)) text += lines_of("Warning: " + doubt + ".");
   return text;
 }
 

@@ -91,6 +91,7 @@ class Tables(unittest.TestCase):
             with self.subTest(what):
                 self.refused(text, content, "--target", "y")
         self.refused("--input y: it is the target", "a,y\n1,0\n", "--target", "y", "--input", "a,y")
+        self.refused("there is no column z; there are a, y", "a,y\n1,0\n", "--target", "z")
         os.mkfifo("fifo.csv")
         self.refused("fifo.csv: it is not a file", None, name="fifo.csv")
         self.refused("no?where.csv: no such file", None, name="no\x1bwhere.csv")  # a terminal would obey it

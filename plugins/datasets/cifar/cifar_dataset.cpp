@@ -8,8 +8,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 namespace ddprun::cifar {
 namespace {
 

@@ -6,9 +6,6 @@
 
 #include <ddprun/error.h>
 
-#include <algorithm>
-#include <cctype>
-
 namespace ddprun::idx {
 namespace {
 

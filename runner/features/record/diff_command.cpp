@@ -44,26 +44,7 @@ void show_facts(const Side& first, const Side& second) {
   for (const auto& line : differences(first.steps.facts, second.steps.facts)) std::cout << paragraph(line, 2);
 }
 
-// What the digests of two runs say.
-struct Digests {
-  int64_t common = 0, last = 0;  // steps with a digest in both
-  int64_t same = 0, other = 0;   // the last step before the first that differs, and that; 0: none
-};
-
-Digests compare(const ReplayedRun& first, const ReplayedRun& second) {
-  Digests found;
-  for (const auto& [step, digest] : first.digests) {
-    const auto other = second.digests.find(step);
-    if (other == second.digests.end()) continue;
-    ++found.common;
-    found.last = step;
-    if (found.other > 0) continue;
-    (other->second.digest == digest.digest ? found.same : found.other) = step;
-  }
-  return found;
-}
-
-void show_parting(const Side& first, const Side& second, const Parting& parting, const Digests& found,
+void show_parting(const Side& first, const Side& second, const Parting& parting, const DigestComparison& found,
                   const fs::path& folder) {
   if (parting.place.empty()) {
     std::cout << "  made again, both come to the same bits\n";
@@ -80,14 +61,14 @@ void show_parting(const Side& first, const Side& second, const Parting& parting,
 }
 
 int compare_runs(const Side& first, const Side& second) {
-  const auto found = compare(*first.run, *second.run);
-  if (found.common == 0)
+  const auto found = compare_digests(first.run->digests, second.run->digests);
+  if (found.compared == 0)
     throw UserError(
         "no step has a digest in both runs, which are noted at rows of metrics and checkpoints; compare a "
         "step of your choice: ddprun replay RUN --step N --out FILE for each, then ddprun diff FILE FILE");
   std::cout << "diff: ";
   if (found.other == 0) {
-    std::cout << "the same bits in all " << found.common << " digests that both have, up to step " << found.last
+    std::cout << "the same bits in all " << found.compared << " digests that both have, up to step " << found.last
               << "\n";
     show_facts(first, second);
     return kExitDone;

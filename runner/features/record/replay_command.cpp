@@ -30,27 +30,10 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kStepsBefore = 3;  // that the step is compared with
 
-// How the digests of the steps compare with those of the run.
-struct Comparison {
-  int64_t compared = 0, same = 0, other = 0;  // same: the last before `other`, the first that differs; 0: none
-
-  std::string text() const {
-    if (compared == 0) return "the run has no digest of these steps to compare with";
-    if (other == 0) return log::text("the same bits in ", compared, " of ", compared, " digests");
-    return log::text("other bits after step ", other, ", the first of ", compared, " digests that differs");
-  }
-};
-
-Comparison comparison_of(const ReplayedRun& run, const StepsToMake& steps, const StepsMade& made) {
-  Comparison found{.same = steps.first() - 1};
-  for (const auto& [step, digest] : made.digests) {
-    const auto then = run.digests.find(step);
-    if (then == run.digests.end() || step > steps.last) continue;
-    ++found.compared;
-    if (found.other > 0) continue;
-    (then->second.digest == digest.digest ? found.same : found.other) = step;
-  }
-  return found;
+std::string text_of(const DigestComparison& found) {
+  if (found.compared == 0) return "the run has no digest of these steps to compare with";
+  if (found.other == 0) return log::text("the same bits in ", found.compared, " of ", found.compared, " digests");
+  return log::text("other bits after step ", found.other, ", the first of ", found.compared, " digests that differs");
 }
 
 // Returns how to make the step again, and those after it up to the next with a digest.
@@ -63,10 +46,10 @@ StepsToMake plan(const ReplayedRun& run, const Arguments& arguments) {
   return steps;
 }
 
-std::string head_of(const StepsToMake& steps, const Comparison& found) {
+std::string head_of(const StepsToMake& steps, const DigestComparison& found) {
   return log::text("replay: steps ", steps.first(), " to ", steps.last, " from ", steps.from(), ", ", steps.workers,
                    steps.workers == 1 ? " worker" : " workers", " (the run had ", steps.workers_then,
-                   "): ", found.text());
+                   "): ", text_of(found));
 }
 
 // Returns the first line of what training said, without what is before the message.
@@ -115,7 +98,7 @@ bool add_without(StepView& view, const ReplayedRun& run, StepsToMake steps, cons
 
 // Returns why bits are others, as far as that can be found out: what has changed since, then whether the steps have the
 // same bits each time that they are made.
-std::string reasons(const ReplayedRun& run, const Comparison& found, int64_t workers, const fs::path& folder) {
+std::string reasons(const ReplayedRun& run, const DigestComparison& found, int64_t workers, const fs::path& folder) {
   const auto now = run_facts(run.path, folder / "made/run");
   auto then = run_facts(run.path);
   then["environment"] = environment_facts(environment_of(run, found.other));
@@ -144,7 +127,9 @@ int replay(const Arguments& arguments) {
   auto made = make_again(run, steps, folder.path() / "made", show);
   if (made.stopped) return kExitPreempted;
   if (!made.records.contains(arguments.step)) throw UserError(cannot_be_made(run, made, arguments.step));
-  const auto found = comparison_of(run, steps, made);
+  made.digests.erase(made.digests.upper_bound(steps.last), made.digests.end());
+  auto found = compare_digests(made.digests, run.digests);
+  if (found.same == 0) found.same = steps.first() - 1;
   if (out) {
     write_recorded_steps({run.path.string(), run_facts(run.path, folder.path() / "made/run"), made.records},
                          out->temporary());

@@ -176,6 +176,19 @@ StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const fs:
   return made;
 }
 
+DigestComparison compare_digests(const std::map<int64_t, RecordedDigest>& first,
+                                 const std::map<int64_t, RecordedDigest>& second) {
+  DigestComparison found;
+  for (const auto& [step, digest] : first) {
+    const auto other = second.find(step);
+    if (other == second.end()) continue;
+    ++found.compared;
+    found.last = step;
+    if (found.other == 0) (other->second.digest == digest.digest ? found.same : found.other) = step;
+  }
+  return found;
+}
+
 std::string cannot_be_made(const ReplayedRun& run, const StepsMade& made, int64_t step) {
   return log::text("the steps of ", run.path.string(), " cannot be made again: ",
                    made.failure.empty() ? log::text("training ended before step ", step) : made.failure);

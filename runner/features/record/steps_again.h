@@ -65,6 +65,14 @@ using Show = std::function<void(std::map<int64_t, StepRecord> records)>;
 StepsMade make_again(const ReplayedRun& run, const StepsToMake& steps, const std::filesystem::path& folder,
                      const Show& show = nullptr);
 
+// How the digests of steps compare that both runs have noted.
+struct DigestComparison {
+  int64_t compared = 0, last = 0;  // how many they are, and the last of these steps
+  int64_t same = 0, other = 0;     // the last before the first that differs, and that; 0: none
+};
+DigestComparison compare_digests(const std::map<int64_t, RecordedDigest>& first,
+                                 const std::map<int64_t, RecordedDigest>& second);
+
 // Returns "the steps cannot be made again: ..." with what training said.
 std::string cannot_be_made(const ReplayedRun& run, const StepsMade& made, int64_t step);
 

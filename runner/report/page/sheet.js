@@ -54,11 +54,11 @@ function groupCard(group) {
     element('div', {class: 'samples'}, group.samples.map(sampleRow)));
 }
 
-// Shows a sample of a step.
+// Shows a sample of a step; of many only the worst have pictures.
 function lossCard(sample) {
   return element('article', {class: 'card prediction'},
-    samplePicture(sample.stored, sample, 'it is stored'),
-    sample.views.map((view) => samplePicture(view, sample, 'this step saw it')),
+    sample.stored ? samplePicture(sample.stored, sample, 'it is stored') : null,
+    (sample.views ?? []).map((view) => samplePicture(view, sample, 'this step saw it')),
     element('div', {class: 'verdict'},
       element('p', {}, 'loss ', element('b', {}, cellText(sample.loss))),
       sample.target ? element('p', {}, `target ${sample.target}`) : null,

@@ -3,12 +3,10 @@
 //
 // The constructor only reads options. prepare() runs in one process per node before any worker starts (download,
 // verify, decode to a cache). start() runs in every worker: it opens files and maps memory. After start() everything is
-// const and is called from several prefetching threads at once. What a static recognize() says to files that are no
-// dataset yet is in found_files.h.
+// const and is called from several prefetching threads at once.
 #pragma once
 
 #include <ddprun/batch.h>
-#include <ddprun/found_files.h>
 #include <ddprun/plugin.h>
 
 #include <ATen/core/Tensor.h>
@@ -158,26 +156,11 @@ void create_dataset(void* options, void* out) {
   (*static_cast<std::shared_ptr<Dataset>*>(out))->has_default_prepare_ = InheritsPrepare<Class>;
 }
 
-// `found` is a FoundFiles*, `out` a std::optional<Recognized>*.
-using Recognize = void (*)(const void* found, void* out);
-
-template <class Class>
-constexpr Recognize recognizer() {
-  if constexpr (requires(const FoundFiles& found) { Class::recognize(found); }) {
-    return [](const void* found, void* out) {
-      *static_cast<std::optional<Recognized>*>(out) = Class::recognize(*static_cast<const FoundFiles*>(found));
-    };
-  } else {
-    return nullptr;
-  }
-}
-
 }  // namespace detail
 
 }  // namespace ddprun
 
-// Registers the class as a dataset plugin, with its static recognize() if it has one (found_files.h); `ddprun plugins`
-// shows help_text. Use once per library, outside any namespace.
-#define DDPRUN_DATASET(plugin_class, plugin_name, help_text)                  \
-  DDPRUN_REGISTER_PLUGIN_WITH(::ddprun::detail::create_dataset<plugin_class>, \
-                              ::ddprun::detail::recognizer<plugin_class>(), "dataset", plugin_name, help_text)
+// Registers the class as a dataset plugin; `ddprun plugins` shows help_text. Use once per library, outside any
+// namespace.
+#define DDPRUN_DATASET(plugin_class, plugin_name, help_text) \
+  DDPRUN_REGISTER_PLUGIN(::ddprun::detail::create_dataset<plugin_class>, "dataset", plugin_name, help_text)

@@ -29,8 +29,6 @@ struct PluginDescriptor {
   char help[256];
   void (*create)(void* options,
                  void* shared_ptr_out);  // detail::create_plugin; zero in the file, set when it is loaded
-  void (*recognize)(const void* found_files,
-                    void* optional_out);  // detail::recognize of a dataset; null if the plugin has none
 };
 
 }  // namespace ddprun

@@ -13,15 +13,15 @@ ROW_NUMBERS = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")  # the columns 
 WHOLE_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 NAMED_NUMBER = re.compile(r"0[0-9]+")  # 007 is the name of a class
 WORDS = {"true": 1.0, "false": 0.0} | dict.fromkeys(("", "na", "n/a", "nan", "null", "none"), float("nan"))  # of numbers in tables
-MOST_LISTED = 12  # columns in a message
+MOST_SHOWN = 12  # columns in a message
 MOST_LISTED = 40  # columns to be typed as they stand there
 LARGEST = float(numpy.finfo(numpy.float32).max)
 
 
 def arrays_of(options):
-    """Returns {"input": array, "target": array}, the names of the classes, or None, and a line to be shown."""
+    """Returns {"input": array, "target": array}, the names of the classes, or None, and a line about them."""
     table = open_table(options.table)
-    target, remarks = chosen_target(table, options.target)
+    target, choice = chosen_target(table, options.target)
     columns = options.input or inputs_of(table, target)
     if target in columns:
         raise UserError(f"--input {target}: it is the target: a network would learn to copy it; --target names another")
@@ -34,7 +34,7 @@ def arrays_of(options):
     unused = [name for name in table.columns if name not in columns and name != target]
     notes = [
         f"{table.path}: {len(inputs):,} of {rows.seen:,} rows, inputs of {len(columns)}, {kind}",
-        *remarks, *table.notes(), *rows.notes(), *([f"columns left out: {', '.join(unused)}"] if unused else []),
+        *choice, *table.notes(), *rows.notes(), *([f"columns left out: {', '.join(unused)}"] if unused else []),
     ]  # fmt: skip
     return {"input": numpy.stack(inputs), "target": learned}, names, "; ".join(notes)
 
@@ -105,7 +105,7 @@ class Rows:
         if self.words:
             raise UserError(f"{next(iter(self.words.values()))}; {self.all_words()}")
         if self.missing and not drop_missing:
-            worst = sorted(self.missing.items(), key=lambda one: -one[1])[:MOST_LISTED]
+            worst = sorted(self.missing.items(), key=lambda one: -one[1])[:MOST_SHOWN]
             shown = ", ".join(f"{name} in {count:,}" for name, count in worst)
             raise UserError(f"{self.first_gap}; values are missing in {shown} rows, and {len(inputs):,} rows are whole; --drop-missing leaves such rows out")
         if not inputs:
@@ -115,11 +115,11 @@ class Rows:
     def all_words(self):
         """Returns what to do about columns of words, naming all."""
         rest = [name for name in self.columns if name not in self.words]
-        words = f"columns of words: {', '.join(list(self.words)[:MOST_LISTED])}; "
+        found = f"columns of words: {', '.join(list(self.words)[:MOST_SHOWN])}; "
         if not rest:
-            return words + "no column of numbers is left; turn words into numbers first (pandas.get_dummies)"
+            return found + "no column of numbers is left; turn words into numbers first (pandas.get_dummies)"
         listed = ",".join(rest) if len(rest) <= MOST_LISTED else f"{rest[0]},{rest[1]},..."
-        return f"{words}--input '{listed}' names the columns of numbers; or turn words into numbers first (pandas.get_dummies)"
+        return f"{found}--input '{listed}' names the columns of numbers; or turn words into numbers first (pandas.get_dummies)"
 
     def notes(self):
         return [f"left out: rows with a missing value: {self.left_out}"] if self.left_out else []

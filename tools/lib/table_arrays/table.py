@@ -2,6 +2,7 @@
 """Reads a table of any kind as texts. It has a path, columns, a list, and rows(), which yields (place, the texts of a row)."""
 
 import collections
+import contextlib
 import csv
 
 from ddprun import UserError
@@ -32,8 +33,8 @@ class Csv:
 
     def notes(self):
         """Returns what is said of it, once its rows have been read."""
-        remarks = [] if self.mark == "," else [f"its columns are separated by {self.mark!r}"]
-        return remarks + ([f"left out: empty lines: {self.empty}"] if self.empty else [])
+        notes = [] if self.mark == "," else [f"its columns are separated by {self.mark!r}"]
+        return notes + ([f"left out: empty lines: {self.empty}"] if self.empty else [])
 
     def records(self):
         """Yields (the line at which it begins, its values)."""
@@ -45,8 +46,8 @@ class Csv:
                 yield begin, values
                 begin = reader.line_num + 1
         except csv.Error as error:
-            cause = "a quote that is opened here is not closed" if "unexpected end" in str(error) else str(error)
-            raise UserError(f"{self.path}:{begin}: {cause}") from None
+            problem = "a quote that is opened here is not closed" if "unexpected end" in str(error) else str(error)
+            raise UserError(f"{self.path}:{begin}: {problem}") from None
 
     def rows(self):
         records = self.records()
@@ -62,24 +63,29 @@ class Csv:
 
 class Parquet:
     def __init__(self, path):
+        self.path = path
+        with self.readable() as file:
+            self.columns = file.schema_arrow.names
+
+    @contextlib.contextmanager
+    def readable(self):
         import pyarrow.parquet
 
-        self.path = path
         try:
-            self.file = pyarrow.parquet.ParquetFile(path)
+            yield pyarrow.parquet.ParquetFile(self.path)
         except (pyarrow.ArrowException, OSError) as error:
-            raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
-        self.columns = self.file.schema_arrow.names
+            raise UserError(f"{self.path}: {str(error).splitlines()[0]}") from None
 
     def notes(self):
         return []
 
     def rows(self):
         number = 0
-        for batch in self.file.iter_batches(batch_size=256):
-            for row in batch.to_pylist():
-                yield f"{self.path}: row {number}", ["" if row[name] is None else tidy(str(row[name])) for name in self.columns]
-                number += 1
+        with self.readable() as file:
+            for batch in file.iter_batches(batch_size=256):
+                for row in batch.to_pylist():
+                    yield f"{self.path}: row {number}", ["" if row[name] is None else tidy(str(row[name])) for name in self.columns]
+                    number += 1
 
 
 def text_lines(path):

@@ -89,7 +89,7 @@ DataSurvey survey_of(FirstExperiment& first) try {
   if (survey.spec.classes == 1)
     throw UserError("all samples are of one class" +
                     (survey.spec.class_names.empty() ? "" : ", " + survey.spec.class_names.front()) +
-                    "; expected two at least: there is nothing to tell apart");
+                    "; expected two at least: there is nothing to distinguish");
   if (std::ranges::find(survey.splits, Split::kVal, &SplitSurvey::split) != survey.splits.end()) first.set("val");
   return survey;
 } catch (const FromPlugin& error) {

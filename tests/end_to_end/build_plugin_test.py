@@ -35,6 +35,18 @@ class Diary final : public ddprun::Logger {
 DDPRUN_LOGGER(Diary, "diary", DIARY_HELP)
 """
 
+OPTION = 'options.get<std::string>("word", "dear", "how a page begins")'
+# {what is wrong: ([(part of the source, what stands in its place)], what is said)}
+MISTAKES = {
+    "it does not compile": ([("word_;", "wort_;")], r"diary.cpp does not compile:\n.*diary.cpp:11:\d+: error: "),
+    "it does not link": ([("namespace {", "void nowhere();\nnamespace {"), ("override { std", "override { nowhere(); std")],
+                         r"undefined reference to `nowhere\(\)'"),
+    "it registers nothing": ([(SOURCE[SOURCE.index("DDPRUN_LOGGER"):], "")],
+                             "diary.cpp compiles, but cannot be used: .*its source needs a line like DDPRUN_MODEL"),
+    "its class is no plugin": ([("explicit Diary(ddprun::Options& options)", "explicit Diary(int)"), (OPTION, '"dear"')],
+                               r"diary.cpp:20:\d+: +required from here\n.*constructed from a ddprun::Options&"),
+}  # fmt: skip
+
 
 class BuildPlugin(CommandTest):
     """What is built is kept for all tests; each has sources of its own, which lie at the same place."""
@@ -59,7 +71,7 @@ class BuildPlugin(CommandTest):
     def built(self):
         return sorted((self.place / "cache/ddprun/built").glob("*/*.so"))
 
-    def test_a_run_uses_it_and_goes_on_with_it(self):
+    def test_a_run_uses_it_and_continues_with_it(self):
         self.ddprun("--build", self.source, *SMALL, "+loggers=diary", "model=mlp", "trainer.max_epochs=1", "run.dir=run")
         self.assertEqual((self.folder / "run/diary.txt").read_text(), "dear\n")
         self.ddprun("resume", "run", "trainer.max_epochs=2", "loggers[3].word=again")
@@ -76,7 +88,7 @@ class BuildPlugin(CommandTest):
             (self.place / "gone").rename(self.place / "cache")
         self.assertEqual((self.folder / "run/diary.txt").read_text(), "again\n")
 
-    def test_a_crash_in_it_is_told_once_with_its_line(self):
+    def test_a_crash_in_it_is_reported_once_with_its_line(self):
         self.source.write_text(SOURCE.replace("std::ofstream(", "*static_cast<volatile int*>(nullptr) = 1; std::ofstream("))
         line = 1 + SOURCE[: SOURCE.index("std::ofstream(")].count("\n")
         text = self.ddprun("--build", self.source, *SMALL, "+loggers=diary", "model=mlp", code=128 + signal.SIGSEGV).err()
@@ -100,26 +112,18 @@ class BuildPlugin(CommandTest):
             self.assertEqual(running.wait(), 0, running.text())
         self.assertEqual(list((self.place / "cache/ddprun/built").glob("ddprun-*")), [])
 
-    def test_what_does_not_compile_is_told_with_its_line(self):
-        self.source.write_text(SOURCE.replace("word_;", "wort_;"))
+    def test_what_is_wrong_with_a_source_is_said_with_its_line(self):
         before = self.built()
-        error = self.check(code=2).err()
-        self.assertRegex(error, r"diary.cpp does not compile:\n.*diary.cpp:11:\d+: error: ")
-        self.assertNotIn("In file included from", error)
+        for what, (changes, text) in MISTAKES.items():
+            with self.subTest(what):
+                source = SOURCE
+                for old, new in changes:
+                    source = source.replace(old, new, 1)
+                self.source.write_text(source)
+                error = self.check(code=2).err()
+                self.assertRegex(error, text)
+                self.assertNotIn("In file included from", error)
         self.assertEqual(self.built(), before)
-
-    def test_what_is_missing_at_the_link_is_told(self):
-        self.source.write_text(SOURCE.replace("namespace {", "void nowhere();\nnamespace {").replace("override { std", "override { nowhere(); std"))
-        self.assertIn("undefined reference to `nowhere()'", self.check(code=2).err())
-
-    def test_what_is_no_plugin_is_told(self):
-        self.source.write_text(SOURCE[: SOURCE.index("DDPRUN_LOGGER")])
-        self.assertRegex(self.check(code=2).err(), "diary.cpp compiles, but cannot be used: .*its source needs a line like DDPRUN_MODEL")
-
-    def test_a_class_that_is_no_plugin_is_told_with_the_line_that_registers_it(self):
-        self.source.write_text(SOURCE.replace("explicit Diary(ddprun::Options& options)", "explicit Diary(int)").replace(
-            'options.get<std::string>("word", "dear", "how a page begins")', '"dear"'))
-        self.assertRegex(self.check(code=2).err(), r"diary.cpp:20:\d+: +required from here\n.*constructed from a ddprun::Options&")
 
     def test_two_that_make_one_plugin_are_named(self):
         (self.place / "twin.cpp").write_text(SOURCE)

@@ -89,13 +89,22 @@ class ExportNetwork(CommandTest):
                 found = torch.cat([network(part).argmax(1) for part in self.inputs.split(batch)])
                 self.assertEqual(found.tolist(), self.guesses)
 
+    def assert_exported(self, *kinds, run="run", named=False):
+        """To a file of each kind, which says what `ddprun predict` says; `named`: its program takes images=."""
+        for kind in kinds:
+            with self.subTest(run=run, kind=kind):
+                environment = self.onnx_environment() if kind == "onnx" else None
+                self.ddprun("export", run, "--out", f"m.{kind}", "--force", env=environment, seconds=400)
+                if kind == "onnx":
+                    self.assertEqual(self.onnx_guesses(self.folder / "m.onnx"), [self.guesses] * len(BATCHES))
+                else:
+                    network = self.script()[0] if kind == "ts" else torch.export.load(self.folder / "m.pt2").module()
+                    self.assert_same_guesses((lambda images: network(images=images)) if named and kind == "pt2" else network)
+
     def script(self, name="m.ts"):
         extra = {"ddprun.json": ""}
         network = torch.jit.load(self.folder / name, _extra_files=extra)
         return network, json.loads(extra["ddprun.json"])
-
-    def program(self, name="m.pt2"):
-        return torch.export.load(self.folder / name).module()
 
     def onnx_guesses(self, file):
         """Of the test split, by ONNX Runtime, for each size of a batch."""
@@ -126,14 +135,12 @@ class ExportNetwork(CommandTest):
         self.assertRegex(said, r"^m.ts: the network with 16 tensors of step_00000006: .*\blast, averaged weights")
         network, about = self.script()
         self.assertEqual((about["sample_shape"], about["classes"], about["type"], about["raw"]), ([1, 16, 16], 10, "float32", False))
-        self.assert_same_guesses(network)
         self.ddprun("export", "run", "--out", "m.pt")
         exported = torch.load(self.folder / "m.pt", weights_only=True)
         self.assertEqual(network.state_dict().keys(), exported.keys())
         self.assertTrue(all(torch.equal(network.state_dict()[name], value) for name, value in exported.items()))
         self.assertTrue(any(parameter.requires_grad for parameter in network.parameters()))
-        self.ddprun("export", "run", "--out", "m.pt2", seconds=400)
-        self.assert_same_guesses(self.program())
+        self.assert_exported("ts", "pt2")
 
     @nightly
     def test_a_module_from_python_goes_back_and_is_trained_on(self):
@@ -145,11 +152,7 @@ class ExportNetwork(CommandTest):
         module.load_state_dict(torch.load(self.folder / "m.pt", weights_only=True), strict=True)
         module.eval()
         self.assert_same_guesses(module)
-        self.ddprun("export", "run", "--out", "m.pt2", seconds=400)
-        program = self.program()
-        self.assert_same_guesses(lambda images: program(images=images))
-        self.ddprun("export", "run", "--out", "m.ts")
-        self.assert_same_guesses(self.script()[0])
+        self.assert_exported("pt2", "ts", *(["onnx"] if peers_python() else []), named=True)
         first = self.guesses
         self.train("model=exported", "model.file=m.pt2", "optimizer.lr=0", steps=1, name="again")
         statistics = sum(one != other for one, other in zip(first, self.guesses, strict=True))
@@ -191,9 +194,10 @@ class ExportNetwork(CommandTest):
     def test_what_is_wrong_is_told_in_one_line_and_leaves_no_file(self):
         self.write_data((1, 16, 16))
         self.train("model=mlp")
-        self.assertIn("expected .pt or .safetensors (weights), .ts, .pt2 or .onnx", self.refuse("run", "--out", "m.tflite"))
-        self.assertIn("the dataset tensors does not provide images as bytes", self.refuse("run", "--raw", "--out", "m.ts"))
-        self.assertIn("--raw is for files that hold the network", self.refuse("run", "--raw", "--out", "m.pt"))
+        for words, text in ((["--out", "m.tflite"], "expected .pt or .safetensors (weights), .ts, .pt2 or .onnx"),
+                            (["--raw", "--out", "m.ts"], "the dataset tensors does not provide images as bytes"),
+                            (["--raw", "--out", "m.pt"], "--raw is for files that hold the network")):  # fmt: skip
+            self.assertIn(text, self.refuse("run", *words))
         nowhere = self.refuse("run", "--out", "m.pt2", env={"DDPRUN_PYTHON": "/nowhere/python"})
         self.assertIn("/nowhere/python: there is no such program. Without Python there are --out m.ts", nowhere)
         empty = self.folder / "python"
@@ -207,34 +211,17 @@ class ExportNetwork(CommandTest):
         self.assert_same_guesses(self.script()[0], batches=[7])
 
     def test_onnx_runtime_says_the_same(self):
-        environment = self.onnx_environment()
+        self.onnx_environment()
         self.write_data(SHAPES["convnet_bn"])
         self.train("model=convnet_bn")
-        self.ddprun("export", "run", "--out", "m.onnx", env=environment, seconds=400)
-        self.assertEqual(self.onnx_guesses(self.folder / "m.onnx"), [self.guesses] * len(BATCHES))
-
-    @nightly
-    def test_onnx_runtime_says_the_same_of_a_module_from_python(self):
-        environment = self.onnx_environment()
-        self.write_data((1, 16, 16))
-        self.write_module("Small", "1x16x16")
-        self.train("model=exported", "model.file=net.pt2")
-        self.ddprun("export", "run", "--out", "m.onnx", env=environment, seconds=400)
-        self.assertEqual(self.onnx_guesses(self.folder / "m.onnx"), [self.guesses] * len(BATCHES))
+        self.assert_exported("onnx")
 
     @nightly
     def test_every_plugin_says_the_same_in_every_format(self):
         for model, shape in SHAPES.items():
-            with self.subTest(model=model):
-                self.write_data(shape)
-                self.train(f"model={{plugin: {model}}}", name=model)
-                self.ddprun("export", model, "--out", f"{model}.ts")
-                self.assert_same_guesses(self.script(f"{model}.ts")[0])
-                self.ddprun("export", model, "--out", f"{model}.pt2", seconds=400)
-                self.assert_same_guesses(self.program(f"{model}.pt2"))
-                if peers_python():
-                    self.ddprun("export", model, "--out", f"{model}.onnx", env=self.onnx_environment(), seconds=400)
-                    self.assertEqual(self.onnx_guesses(self.folder / f"{model}.onnx"), [self.guesses] * len(BATCHES))
+            self.write_data(shape)
+            self.train(f"model={{plugin: {model}}}", name=model)
+            self.assert_exported("ts", "pt2", *(["onnx"] if peers_python() else []), run=model)
 
     @nightly
     def test_aot_inductor_compiles_it(self):

@@ -86,19 +86,27 @@ class ExportedLoss(ExportTool, CommandTest):
         inputs = ["--input", prediction, "--input", target]
         return self.run_export(f"losses.py:{name}", "--loss", *inputs, *words, "--out", "loss.pt2", code=code)
 
+    def training(self, network, make=None, **options):
+        """Of a network of exported_networks.py, or of this one with its inputs; it is in net.pt2."""
+        usual, inputs = NETWORKS[network]
+        torch.manual_seed(0)
+        training = Training((make or usual)(), inputs, self.folder, **options)
+        training.export(check=False)
+        return training
+
+    def assert_pythons(self, training, run="run"):
+        self.assertEqual(losses_of(self.folder / run), training.in_python())
+        self.assertEqual(unequal(training.module, weights_of(self.folder / run)), [])
+
     def train(self, training, *words, run="run", **options):
         training.experiment()
         return self.ddprun("net.yaml", f"run.dir={run}", "objective={name: exported, file: loss.pt2}", *words, **options)
 
     def test_every_bit_is_pythons(self):
         self.assertIn("a loss with the metrics accuracy; checked against the function", self.export("focal", "--set", "gamma=3.0"))
-        make, inputs = NETWORKS["images"]
-        torch.manual_seed(0)
-        training = Training(make(), inputs, self.folder, loss=lambda *given: self.losses.focal(*given, gamma=3.0)["loss"])
-        training.export(check=False)
+        training = self.training("images", loss=lambda *given: self.losses.focal(*given, gamma=3.0)["loss"])
         self.train(training, "loggers=[jsonl, csv]")
-        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
-        self.assertEqual(unequal(training.module, weights_of(self.folder / "run")), [])
+        self.assert_pythons(training)
         with open("run/metrics.csv") as file:
             shares = [float(row["accuracy"]) * BATCH for row in csv.DictReader(file) if row["split"] == "train"]
         self.assertEqual(len(shares), STEPS)
@@ -106,26 +114,18 @@ class ExportedLoss(ExportTool, CommandTest):
 
     def test_a_modules_buffers_and_logits_of_another_size_than_the_masks(self):
         self.export("Weighted", "--set", "first=3.0", prediction="prediction=5x6+x6+", target="target=6+x6+:int64:5")
-        make, inputs = NETWORKS["segments"]
-        torch.manual_seed(0)
-        training = Training(make(), inputs, self.folder, loss=self.losses.Weighted(3.0))
-        training.export(check=False)
+        training = self.training("segments", loss=self.losses.Weighted(3.0))
         self.train(training)
-        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
+        self.assert_pythons(training)
         self.export("small_masks", prediction="prediction=5x12x12", target="target=24x24:int64:5")
+        training = self.training("segments", loss=self.losses.small_masks)
         training.target = training.target.repeat_interleave(2, 1).repeat_interleave(2, 2)
-        training.loss = self.losses.small_masks
         self.train(training, run="small")
-        torch.manual_seed(0)
-        again = Training(make(), inputs, self.folder, loss=self.losses.small_masks)
-        again.target = training.target
-        self.assertEqual(losses_of(self.folder / "small"), again.in_python())
+        self.assert_pythons(training, "small")
 
     def test_metrics_of_classes_are_those_of_cross_entropy(self):
         self.export("plain")
-        torch.manual_seed(0)
-        training = Training(NETWORKS["images"][0](), NETWORKS["images"][1], self.folder)
-        training.export(check=False)
+        training = self.training("images")
         for objective in ("cross_entropy", "exported, file: loss.pt2"):
             training.experiment()
             self.ddprun("net.yaml", f"run.dir={objective[:5]}", f"objective={{name: {objective}, metrics: [f1, auroc, confusion]}}",
@@ -141,29 +141,22 @@ class ExportedLoss(ExportTool, CommandTest):
 
     def test_ctc_of_targets_of_several_lengths(self):
         self.export("ctc", prediction="prediction=12x20", target="target=4:int64:20")
-        make, inputs = NETWORKS["recurrent"]
-        torch.manual_seed(0)
-        training = Training(make(), inputs, self.folder, loss=self.losses.ctc)
-        training.export(check=False)
+        training = self.training("recurrent", loss=self.losses.ctc)
         training.target = training.target[:, :4].sort(1, descending=True)[0]  # 0 is blank, and pads
         training.target[::3, 2:] = 0
         training.of_pixels = True  # the loss takes [B, T, classes] as they are
         self.train(training)
-        self.assertEqual(losses_of(self.folder / "run"), training.in_python())
-        self.assertEqual(unequal(training.module, weights_of(self.folder / "run")), [])
+        self.assert_pythons(training)
 
     def test_several_workers_train_the_same(self):
         self.export("focal")
-        torch.manual_seed(0)
-        training = Training(WithoutNoise(), NETWORKS["images"][1], self.folder, batch=12, steps=6)
-        training.export(check=False)
-        runs = [(), ("launch.workers=2", "trainer.sync_batchnorm=true"), ("launch.workers=3", "trainer.sync_batchnorm=true")]
-        for number, words in enumerate(runs):
-            self.train(training, *words, run=f"run{number}")
-        first = losses_of(self.folder / "run0")
-        for number in (1, 2):
-            for mine, others in zip(first, losses_of(self.folder / f"run{number}"), strict=True):
-                self.assertAlmostEqual(mine, others, delta=1e-5)
+        training = self.training("images", WithoutNoise, batch=12, steps=6)
+        found = []
+        for workers in (1, 2, 3):
+            self.train(training, f"launch.workers={workers}", "trainer.sync_batchnorm=true", run=f"run{workers}")
+            found.append(losses_of(self.folder / f"run{workers}"))
+        for losses in found[1:]:
+            torch.testing.assert_close(torch.tensor(losses), torch.tensor(found[0]), rtol=0, atol=1e-5)
 
     def test_what_is_no_loss_is_refused_by_name(self):
         self.assert_each_refused({
@@ -176,9 +169,7 @@ class ExportedLoss(ExportTool, CommandTest):
         self.assertIn("loss is taken for a mean over samples, and that of a batch is not the mean", self.export("summed"))
 
     def test_a_file_or_a_shape_that_does_not_fit_names_both_sides(self):
-        torch.manual_seed(0)
-        training = Training(NETWORKS["images"][0](), NETWORKS["images"][1], self.folder)
-        training.export(check=False)
+        training = self.training("images")
         pathlib.Path("loss.pt2").write_bytes(pathlib.Path("net.pt2").read_bytes())
         self.assertIn("loss.pt2: it is a network (model=exported): expected a loss", self.train(training, code=2).err())
         self.export("focal", prediction="prediction=7", target="target=:int64:7")

@@ -8,12 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-import unittest
 import zipfile
 
 import torch
 
-from command import NIGHTLY, CommandTest, differences, main
+from command import CommandTest, differences, main
 from eager import ROOT, Training, losses_of, unequal, weights_of
 from exported_networks import NETWORKS, Images
 
@@ -31,33 +30,6 @@ class Net(nn.Module):
     def forward(self, images):
         return self.head(torch.relu(self.layer(images.flatten(1))))
 
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(context, value):
-        return value * value
-
-    @staticmethod
-    def backward(context, gradient):
-        return gradient
-
-
-class OwnGradient(Net):
-    def forward(self, images):
-        return Square.apply(super().forward(images))
-
-
-class Fixed(Net):
-    def forward(self, images):
-        return super().forward(images.reshape(4, 64))
-
-
-class Branches(Net):
-    def forward(self, images):
-        result = super().forward(images)
-        if result.sum() > 0:
-            return result
-        return -result
 """
 
 
@@ -88,7 +60,7 @@ class Exported(CommandTest):
                 self.assertEqual(unequal(training.module, weights_of(run)), [])
                 self.assertEqual(set(weights_of(run)), set(training.module.state_dict()))
 
-    def test_a_killed_run_goes_on_bit_for_bit(self):
+    def test_a_killed_run_continues_bit_for_bit(self):
         self.training("images")
         whole = self.run_of("whole", "checkpoint.every=5st")
         running = self.start_held(12, "net.yaml", "run.dir=killed", "checkpoint.every=5st")
@@ -106,7 +78,7 @@ class Exported(CommandTest):
         for name in mine:
             torch.testing.assert_close(mine[name], others[name], rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}")
 
-    def test_workers_and_micro_batches_train_the_same(self):
+    def test_workers_and_fused_layers_train_the_same(self):
         training = Training(WithoutNoise(), NETWORKS["images"][1], self.folder, batch=12)
         training.export()
         training.experiment()
@@ -140,13 +112,11 @@ class Exported(CommandTest):
 
     # The tool
 
-    def export(self, *words, code=0, **environment):
+    def export(self, *words, **environment):
         (self.folder / "my_net.py").write_text(MY_NET)
         done = subprocess.run([sys.executable, ROOT / "tools/export_model", *words], cwd=self.folder, env={**os.environ, **environment},
                               capture_output=True, text=True)  # fmt: skip
-        self.assertEqual(done.returncode, code, done.stderr)
-        self.assertNotIn("Traceback", done.stderr)
-        return done.stderr
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_page_counts_and_names_the_networks_that_were_tried(self):
         from exported_zoo import ZOO
@@ -173,22 +143,6 @@ class Exported(CommandTest):
         self.export("my_net.py:Net", "--input", "1x8x8", "--out", "net.pt2", PYTHONPATH=str(self.folder))
         self.assertTrue((self.folder / "net.pt2").exists())
 
-    def test_the_tool_refuses_what_would_train_differently(self):
-        mistakes = {
-            "my_net.py:OwnGradient": ["my_net.py:16", "Square is a torch.autograd.Function"],
-            "my_net.py:Fixed": ["my_net.py:33", "size of the batch"],
-            "my_net.py:Branches": ["my_net.py:39", "torch.cond"],
-            "my_net.py:Nett": ["no class or function Nett", "Net"],
-            "your_net.py:Net": ["no such file"],
-        }
-        for name in mistakes if NIGHTLY else ("my_net.py:Fixed", "my_net.py:Nett"):
-            texts = mistakes[name]
-            with self.subTest(name):
-                error = self.export(name, "--input", "1x8x8", "--out", "net.pt2", code=2)
-                for text in texts:
-                    self.assertIn(text, error)
-                self.assertFalse((self.folder / "net.pt2").exists())
-
     # Bad archives
 
     def assert_found_by_check(self, *texts):
@@ -209,45 +163,37 @@ class Exported(CommandTest):
 
     def test_what_cannot_train_is_found_by_check(self):
         self.training("images")
-        archive = (self.folder / "net.pt2").read_bytes()
+        file, counter = self.folder / "net.pt2", b"body.1.num_batches_tracked"
+        archive = file.read_bytes()
 
-        def replaced(old, new):
-            return lambda name, content: content.replace(old, new) if name.endswith("model.json") else content
+        def only(record, change):
+            return lambda name, content: change(content) if name.endswith(record) else content
+
+        def replaced(old, new, record="model.json"):
+            return only(record, lambda content: content.replace(old, new))
+
+        def without_notes(name, content):
+            return None if name.endswith("ddprun.json") else replaced(counter, b"counter", "weights_config.json")(name, content)
 
         for what, change, texts in (
             ("operator", replaced(b"aten.relu.default", b"my.relu.default"), ["my::relu", "exported_networks.py:"]),
             ("overload", replaced(b"aten.relu.default", b"aten.relu.other"), ["aten::relu", "exported_networks.py:"]),
             ("argument", replaced(b'"name": "momentum"', b'"name": "moment"'), ["aten::batch_norm", "momentum"]),
             ("schema", replaced(b'"major": 8', b'"major": 9'), ["schema 9"]),
-            ("evaluation", lambda name, content: None if name.endswith("eval.json") else content, ["no program for evaluation"]),
-            ("program", lambda name, content: None if name.endswith("model.json") else content, ["no exported program"]),
+            ("evaluation", only("eval.json", lambda _: None), ["no program for evaluation"]),
+            ("program", only("model.json", lambda _: None), ["no exported program"]),
+            ("weight", only("weights/weight_0", lambda _: None), ["is damaged", "are missing"]),
+            ("part", only("weights/weight_0", lambda content: content[:-4]), ["is damaged", "are not all there"]),
+            ("bit", only("weights/weight_0", lambda content: bytes([content[0] ^ 1]) + content[1:]), ["is damaged", "not those that were written"]),
+            ("buffer", without_notes, ["is damaged", counter.decode()]),
         ):
             with self.subTest(what):
-                (self.folder / "net.pt2").write_bytes(archive)
+                file.write_bytes(archive)
                 self.rewrite(change)
                 self.assert_found_by_check("net.yaml:1:", "net.pt2", *texts)
-
-    def test_a_damaged_file_is_told(self):
-        self.training("images")
-        file = self.folder / "net.pt2"
-        archive = file.read_bytes()
-        for content in (b"", b"hello", archive[:100], archive[: len(archive) // 2], archive[:-1]):
+        for content in (b"", b"hello", archive[: len(archive) // 2], archive[:-1]):
             file.write_bytes(content)
             self.assert_found_by_check("net.pt2", "export_model")
-        file.write_bytes(archive)
-        self.rewrite(lambda name, content: None if name.endswith("weights/weight_0") else content)
-        self.assert_found_by_check("is damaged", "are missing")
-        file.write_bytes(archive)
-        self.rewrite(lambda name, content: content[:-4] if name.endswith("weights/weight_0") else content)
-        self.assert_found_by_check("is damaged", "are not all there")
-        file.write_bytes(archive)
-        self.rewrite(lambda name, content: bytes([content[0] ^ 1]) + content[1:] if name.endswith("weights/weight_0") else content)
-        self.assert_found_by_check("is damaged", "not those that were written")
-        file.write_bytes(archive)
-        counter = b"body.1.num_batches_tracked"
-        self.rewrite(lambda name, content: None if name.endswith("ddprun.json") else
-                     content.replace(counter, b"counter") if name.endswith("weights_config.json") else content)
-        self.assert_found_by_check("is damaged", counter.decode())
         torch.jit.script(torch.nn.Linear(2, 2)).save(str(file))
         self.assert_found_by_check("it is TorchScript", "export_model")
         torch.save({"a": torch.zeros(1)}, file)

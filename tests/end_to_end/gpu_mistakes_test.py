@@ -13,6 +13,14 @@ from partial_clone import PartialClone
 RUN = pathlib.Path(__file__).resolve().parents[1] / "pretend_gpu/run"
 QUICK = [word for word in SMALL if not word.startswith("launch.device")] + ["model=mlp", "trainer.max_steps=2"]
 
+# (what the pretend driver does, words, what is said before anything starts)
+REFUSALS = [
+    ({"PRETEND_DRIVER": "12040"}, [], ["CUDA 12.4", "CUDA 13.0", "driver 580 or newer", "launch.device=cpu"]),
+    ({"PRETEND_CAPABILITY": "70"}, [], ["GPU 0 (Pretend GPU) has compute capability 7.0"]),
+    ({"PRETEND_GPUS": "2"}, ["launch.workers=3"], ["3 workers for 2 GPUs"]),
+    ({"PRETEND_FAIL": "cuInit:1:802"}, ["launch.device=cuda"], ["system not yet initialized"]),
+]
+
 
 class GpuMistakes(CommandTest):
     def environment(self, changes=None):
@@ -21,16 +29,17 @@ class GpuMistakes(CommandTest):
     def start_program(self, *command, **options):
         return super().start_program(RUN, *command, **options)
 
-    def test_a_driver_that_is_too_old_is_told_before_anything_starts(self):
-        old = {"PRETEND_DRIVER": "12040"}
-        told = self.assert_refused(*QUICK, env=old)
-        for words in ("CUDA 12.4", "CUDA 13.0", "driver 580 or newer", "launch.device=cpu"):
-            self.assertIn(words, told)
-        self.ddprun(*QUICK, "launch.device=cpu", env=old)
+    def test_gpus_that_cannot_be_used_are_refused_with_the_reason(self):
+        for driver, words, texts in REFUSALS:
+            with self.subTest(driver):
+                message = self.assert_refused(*QUICK, *words, env=driver)
+                for text in texts:
+                    self.assertIn(text, message)
 
-    def test_a_gpu_that_is_too_old_is_named(self):
-        told = self.assert_refused(*QUICK, env={"PRETEND_CAPABILITY": "70"})
-        self.assertIn("GPU 0 (Pretend GPU) has compute capability 7.0", told)
+    def test_the_cpu_is_there_all_the_same(self):
+        self.ddprun(*QUICK, "launch.device=cpu", env={"PRETEND_DRIVER": "12040"})
+        running = self.ddprun(*QUICK, "run.dir=run", env={"PRETEND_FAIL": "cuInit:1:802"})
+        self.assertIn("so this run is on the CPU: system not yet initialized", running.err())
 
     def test_a_backend_that_is_not_built_is_built_before_anything_starts(self):
         clone = PartialClone(self.folder / "clone")
@@ -41,17 +50,7 @@ class GpuMistakes(CommandTest):
         self.assertIn("backend cuda is not built, and needed here: the lines above say why", running.err())
         self.assertEqual((clone.calls(), (self.folder / "outputs").exists()), ([{"lib/ddprun/backends/cuda.so"}], False))
 
-    def test_fewer_gpus_than_workers(self):
-        self.assertIn("3 workers for 2 GPUs", self.assert_refused(*QUICK, "launch.workers=3", env={"PRETEND_GPUS": "2"}))
-
-    def test_a_driver_that_does_not_start_is_told_with_its_reason(self):
-        unready = {"PRETEND_FAIL": "cuInit:1:802"}
-        told = self.assert_refused(*QUICK, "launch.device=cuda", env=unready)
-        self.assertIn("system not yet initialized", told)
-        running = self.ddprun(*QUICK, env=unready)
-        self.assertIn("so this run is on the CPU: system not yet initialized", running.err())
-
-    def test_gpus_that_cuda_itself_cannot_use_are_told_in_its_words(self):
+    def test_gpus_that_cuda_itself_cannot_use_are_refused_in_its_words(self):
         running = self.ddprun(*QUICK, "run.dir=run", env={"PRETEND_FAIL": "cudaGetDeviceCount:1:3"}, code=2)
         self.assertIn("launch.device: CUDA cannot use the GPUs: ", running.err())
         self.assertNotIn("Exception raised from", running.err())

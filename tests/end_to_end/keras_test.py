@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Models of Keras 3: exported and trained by the command as Keras' own in Python; refused by name where they would train otherwise."""
 
+import csv
+import json
 import os
 import pathlib
 import unittest.mock
@@ -8,11 +10,15 @@ import unittest.mock
 import torch
 
 import weights
-from command import CommandTest, main, use_peers
+from command import CommandTest, main, summary, use_peers
 from eager import BATCH, LR, ROOT, SEED, Training, losses_of, weights_of
 from export_tool import ExportTool
 
 STEPS = 6
+SAMPLES, FIT_BATCH = 100, 20
+FIT = ["experiments/mnist_keras.yaml", "dataset={plugin: tensors, train: data.safetensors, classes: 3}", "dataset.val_fraction=0.2",
+       "model={plugin: mlp, hidden: 8}", "~trainer.batch_per_worker", f"+trainer.global_batch={FIT_BATCH}", "trainer.max_epochs=3", "launch.threads=1",
+       "launch.device=cpu", "launch.workers=1", "run.dir=run"]
 
 MODELS = """
 import keras
@@ -199,6 +205,42 @@ def trained_in(file):
     program = torch.export.load(file)
     return {name.partition(".")[2] if name.startswith("sequential") else name
             for name, value in program.state_dict.items() if value.requires_grad}
+
+
+class KerasWords(CommandTest):
+    """What docs/from_pytorch.md gives for the words of Keras' fit() does what Keras does."""
+
+    def setUp(self):
+        super().setUp()
+        generator = torch.Generator().manual_seed(1)
+        weights.save(self.folder / "data.safetensors", {"input": torch.randn(SAMPLES, 8, generator=generator),
+                                                        "target": torch.randint(0, 3, (SAMPLES,), generator=generator)})
+
+    def rows(self):
+        with (self.folder / "run/metrics.csv").open() as file:
+            return list(csv.DictReader(file))
+
+    def test_fit_evaluate_and_predict(self):
+        """fit(epochs, batch_size, validation_split), ModelCheckpoint, CSVLogger, BackupAndRestore, evaluate(), predict()."""
+        words = [*FIT, "loggers=[console, csv]", "objective.metrics=[accuracy]", "checkpoint.monitor=val/loss", "checkpoint.resume=auto"]
+        first = self.ddprun(*words).text()
+        self.assertIn("80 train, 20 val", first)
+        self.assertEqual(summary(self.folder / "run")["steps"], 3 * 80 // FIT_BATCH)
+        self.assertEqual([row["epoch"] for row in self.rows() if row["split"] == "val"], ["1", "2", "3"])
+        self.assertTrue((self.folder / "run/checkpoints/best").exists())
+        again = self.ddprun(*words).text()
+        self.assertIn("the run has ended its training after 12 steps", again)
+        self.assertEqual(set(json.loads(self.ddprun("evaluate", "run", "best", "--json").out())["metrics"]) & {"val/loss", "val/accuracy"},
+                         {"val/loss", "val/accuracy"})
+        self.ddprun("predict", "run", "best", "--split", "val", "--out", "p.csv")
+        self.assertEqual(len((self.folder / "p.csv").read_text().splitlines()), 1 + 20)
+
+    def test_early_stopping_and_reduce_lr_on_plateau(self):
+        self.ddprun(*FIT, "trainer.max_epochs=9", "loggers=[csv]", "early_stopping={monitor: val/loss, patience: 3, min_delta: 100}",
+                    "schedule={name: plateau, monitor: val/loss, factor: 0.1, patience: 0, threshold: 100, min_lr: 2e-5}")
+        self.assertEqual((summary(self.folder / "run")["status"], summary(self.folder / "run")["steps"]), ("stopped_early", 4 * 80 // FIT_BATCH))
+        rates = [float(row["lr"]) for row in self.rows() if row["lr"]]
+        self.assertEqual((max(rates), min(rates)), (1e-3, 2e-5))
 
 
 if __name__ == "__main__":

@@ -11,21 +11,88 @@ import pathlib
 import re
 import shlex
 import signal
+import subprocess
+import tempfile
+import time
 import unittest
+import urllib.request
 
-from command import SMALL, CommandTest, all_rows, main, summary
-from mlflow_server import MlflowServer
+from command import SMALL, CommandTest, all_rows, free_port, main, summary
 
 PEERS = os.environ.get("DDPRUN_PEERS_PYTHON")
+if not PEERS:
+    main("DDPRUN_PEERS_PYTHON names no Python with mlflow (pip install mlflow==3.18.0)")
+os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+
+import mlflow  # noqa: E402
+
 WORDS = [*SMALL, "model=mlp", "objective.metrics=[accuracy, confusion]", "checkpoint.every=5st",
          "predictions={num_batches_to_log: 1, log_images_per_batch: 6}", "launch.workers=2", "run.dir=run"]
-READ_TABLE = """
-import json, sys, mlflow
-uri, experiment, run, path = sys.argv[1:]
-mlflow.set_tracking_uri(uri)
-table = mlflow.MlflowClient().load_table(experiment, path, [run])
-print(json.dumps({"columns": list(table.columns), "rows": len(table)}))
-"""
+
+
+class MlflowServer:
+    """MLflow's own, on loopback, with its database in a folder of its own. Its start takes longer than a run: one serves all tests."""
+
+    def __init__(self):
+        self.port, self.running = free_port(), None
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.temporary = tempfile.TemporaryDirectory(prefix="ddprun-mlflow-")
+        self.folder = pathlib.Path(self.temporary.name)
+        self.client = mlflow.MlflowClient(self.uri)
+
+    def start(self):
+        """Where it does not run."""
+        if self.running:
+            return
+        with (self.folder / "server.log").open("a") as log:
+            self.running = subprocess.Popen(
+                [PEERS, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
+                 "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db", "--artifacts-destination", self.folder / "artifacts"],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)  # fmt: skip
+        deadline = time.monotonic() + 120
+        while not self.answers():
+            if self.running.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError("MLflow's server does not answer:\n" + (self.folder / "server.log").read_text())
+            time.sleep(0.05)
+
+    def kill(self):
+        """With its workers, as a machine that fails would."""
+        if self.running:
+            os.killpg(self.running.pid, signal.SIGKILL)
+            self.running.wait()
+        self.running = None
+
+    def close(self):
+        self.kill()
+        self.temporary.cleanup()
+
+    def answers(self):
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def experiment(self, name):
+        return self.client.get_experiment_by_name(name)
+
+    def runs(self, name):
+        experiment = self.experiment(name)
+        return list(self.client.search_runs([experiment.experiment_id])) if experiment else []
+
+    def metrics(self, run):
+        """{(metric, step): value} of all that was ever logged; each of them once."""
+        found = {}
+        for name in run.data.metrics:
+            for point in self.client.get_metric_history(run.info.run_id, name):
+                assert (name, point.step) not in found, f"{name} of step {point.step} came twice"
+                found[name, point.step] = point.value
+        return found
+
+    def artifacts(self, run, path=None):
+        """The paths of all files."""
+        found = self.client.list_artifacts(run.info.run_id, path)
+        return {name for one in found for name in (self.artifacts(run, one.path) if one.is_dir else {one.path})}
 
 
 def logged(run):
@@ -40,7 +107,7 @@ SERVER = None
 
 def setUpModule():
     global SERVER
-    SERVER = MlflowServer(PEERS)
+    SERVER = MlflowServer()
     unittest.addModuleCleanup(SERVER.close)
 
 
@@ -82,13 +149,7 @@ class MlflowTest(CommandTest):
                 self.assertTrue(math.isclose(found[name, step], value, rel_tol=1e-12), f"{name} at {step}")
 
     def status(self):
-        return self.run_there()["info"]["status"]
-
-    def tags(self):
-        return {tag["key"]: tag["value"] for tag in self.run_there()["data"]["tags"]}
-
-    def params(self):
-        return {param["key"]: param["value"] for param in self.run_there()["data"]["params"]}
+        return self.run_there().info.status
 
     def followers(self):
         lines = {pid: pathlib.Path(f"/proc/{pid}/cmdline") for pid in self.processes()}
@@ -98,9 +159,8 @@ class MlflowTest(CommandTest):
         """The server has a row of this step or a later one."""
 
         def arrived():
-            runs = self.server.runs(self.experiment)
-            metrics = runs[0]["data"].get("metrics", []) if runs else []
-            return any(int(metric["step"]) >= step for metric in metrics)
+            points = [place for run in self.server.runs(self.experiment) for place in self.server.metrics(run)]
+            return any(reached >= step for _, reached in points)
 
         self.wait_until(arrived, f"step {step} on the server", running, seconds=600)
 
@@ -129,31 +189,25 @@ class MlflowLogger(MlflowTest):
         self.send_rest(self.ddprun(*self.words), self.run_folder)
         self.assert_all_rows_arrived()
         run = self.run_there()
-        self.assertEqual((self.status(), run["info"]["run_name"]), ("FINISHED", "digits/run"))
+        self.assertEqual((run.info.status, run.info.run_name), ("FINISHED", "digits/run"))
         end = max(json.loads(line)["time"] for line in (self.run_folder / "events.jsonl").read_text().splitlines())
-        self.assertEqual(int(run["info"]["end_time"]), int(end * 1000))
-        self.assertLessEqual(int(run["info"]["start_time"]), min(row["time"] for row in all_rows(self.run_folder)) * 1000)
-        self.assertEqual(self.params()["optimizer.lr"], "0.01")
-        self.assertEqual(self.params()["model.plugin"], "mlp")
-        tags = self.tags()
+        self.assertEqual(run.info.end_time, int(end * 1000))
+        self.assertLessEqual(run.info.start_time, min(row["time"] for row in all_rows(self.run_folder)) * 1000)
+        params, tags = run.data.params, run.data.tags
+        self.assertEqual((params["optimizer.lr"], params["model.plugin"]), ("0.01", "mlp"))
         self.assertEqual((tags["ddprun.world_size"], tags["ddprun.run_dir"]), ("2", str(self.run_folder)))
         self.assertEqual((tags["mlflow.source.name"], tags["ddprun.status"]), ("experiments/digits.yaml", "completed"))
         best = {name: value for (name, _), value in self.server.metrics(run).items() if name.startswith("best/")}
         self.assertEqual(best, {f"best/{name}": value for name, value in summary(self.run_folder)["best"].items()})
         for name in ("config.yaml", "overrides.txt", "environment.json", "tables.jsonl"):
-            self.assertEqual(self.server.artifact(run, name), (self.run_folder / name).read_bytes(), name)
-        names = self.server.artifacts(self.run_there())
-        self.assertLessEqual({"logs/rank_0.log", "logs/rank_1.log", "tables/val_confusion_step_20.json", "summary.json"}, names.keys())
+            file = pathlib.Path(self.server.client.download_artifacts(run.info.run_id, name, str(self.folder / "tmp")))
+            self.assertEqual(file.read_bytes(), (self.run_folder / name).read_bytes(), name)
+        names = self.server.artifacts(run)
+        self.assertLessEqual({"logs/rank_0.log", "logs/rank_1.log", "tables/val_confusion_step_20.json", "summary.json"}, names)
         self.assertEqual(len([name for name in names if name.startswith("images/val/")]), 6)
-        self.assert_a_table_can_be_read(run, "tables/val_predictions_step_20.json")
-
-    def assert_a_table_can_be_read(self, run, path):
-        """By MLflow's own client."""
-        reader = self.start_program(PEERS, "-c", READ_TABLE, self.server.uri, self.server.experiment(self.experiment),
-                                    run["info"]["run_id"], path)
-        self.assertEqual(reader.wait(), 0, reader.text())
-        table = json.loads(reader.out())
-        self.assertEqual((table["columns"][:5], table["rows"]), (["id", "image", "guess", "truth", "right"], 6))
+        mlflow.set_tracking_uri(self.server.uri)
+        table = self.server.client.load_table(run.info.experiment_id, "tables/val_predictions_step_20.json", [run.info.run_id])
+        self.assertEqual((list(table.columns)[:5], len(table)), (["id", "image", "guess", "truth", "right"], 6))
 
     def test_a_server_and_a_follower_that_are_killed_cost_no_row(self):
         # It has to catch up while the training goes on: at ten steps a second there are no more rows than a busy machine takes.
@@ -191,16 +245,16 @@ class MlflowLogger(MlflowTest):
         self.send_rest(self.ddprun("resume", "run", "checkpoint.every=10st"), self.run_folder)
         self.assert_all_rows_arrived(lambda name: not re.search("system/|per_second|epoch/.*_seconds", name))
         self.assertEqual(self.status(), "FINISHED")
-        self.assertEqual((self.tags()["ddprun.attempt"], self.params()["checkpoint.every"]), ("2", "5st"))
-        self.assertEqual(self.tags()["ddprun.attempt_2.checkpoint.every"], "10st")
+        found = self.run_there().data
+        self.assertEqual((found.tags["ddprun.attempt"], found.params["checkpoint.every"]), ("2", "5st"))
+        self.assertEqual(found.tags["ddprun.attempt_2.checkpoint.every"], "10st")
 
     def test_a_server_that_refuses_says_why_and_nothing_is_lost(self):
-        self.server.ask("experiments/create", {"name": self.experiment})
-        experiment = self.server.experiment(self.experiment)
-        self.server.ask("experiments/delete", {"experiment_id": experiment})
+        experiment = self.server.client.create_experiment(self.experiment)
+        self.server.client.delete_experiment(experiment)
         running = self.ddprun(*self.words)
         self.assertIn("must be in the 'active' state", running.err())
-        self.server.ask("experiments/restore", {"experiment_id": experiment})
+        self.server.client.restore_experiment(experiment)
         self.send_rest(running, self.run_folder)
         self.assert_all_rows_arrived()
         self.assertEqual(self.status(), "FINISHED")
@@ -224,4 +278,4 @@ class MlflowLogger(MlflowTest):
 
 
 if __name__ == "__main__":
-    main(None if PEERS else "DDPRUN_PEERS_PYTHON names no Python with mlflow (pip install mlflow==3.18.0)")
+    main()

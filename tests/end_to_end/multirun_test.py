@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: MIT
 """ddprun -m: one run for each combination of values."""
 
-import json
 import signal
 import statistics
 import struct
 import unittest
 
-from command import SMALL, CommandTest
+from command import SMALL, CommandTest, summary
 from init_test import npy
 
 QUICK = ["model=mlp", "trainer.max_epochs=1", "launch.workers=1"]
 
 
 class Multirun(CommandTest):
-    def summary(self, run):
-        return json.loads((self.folder / run / "summary.json").read_text())
-
     def test_each_combination_is_a_run(self):
         words = [word for word in SMALL if word != "experiments/digits.yaml"]
         running = self.ddprun("-m", "optimizer.lr=0.1,0.01", *words, *QUICK, "model.layers=0,1", "experiments/digits.yaml")
@@ -27,7 +23,7 @@ class Multirun(CommandTest):
             self.assertRegex(config, rf"(?m)^  layers: {layers} ")
         self.assertIn("run 3 of 4: optimizer.lr=0.01 model.layers=0\n", running.err())
         table = running.out().splitlines()[-4:]
-        best = [self.summary(folder / line.split()[0])["best"]["val/accuracy"] for line in table]
+        best = [summary(folder / line.split()[0])["best"]["val/accuracy"] for line in table]
         self.assertEqual(best, sorted(best, reverse=True))
         self.assertEqual({line.partition("  lr=")[2] for line in table}, {"0.01 layers=1", "0.01 layers=0", "0.1 layers=1", "0.1 layers=0"})
 
@@ -39,21 +35,21 @@ class Multirun(CommandTest):
 
     def test_one_that_fails_does_not_keep_the_others_from_running(self):
         running = self.ddprun("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all", code=1, env={"DDPRUN_FAULT": "kill:computing:5"})
-        self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["failed", "failed"], running.text())
+        self.assertEqual([summary(self.folder / f"all/{run}")["status"] for run in (0, 1)], ["failed", "failed"], running.text())
 
-    def test_what_is_told_to_stop_starts_no_more_and_the_same_command_goes_on(self):
+    def test_what_is_stopped_starts_no_more_and_the_same_command_continues(self):
         sweep = ("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all")
         running = self.start_held(5, *sweep)
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(), 75, running.text())
-        self.assertEqual(self.summary("all/0")["status"], "preempted")
+        self.assertEqual(summary(self.folder / "all/0")["status"], "preempted")
         self.assertFalse((self.folder / "all/1").exists())
         self.assertRegex(running.err(), r"the sweep is stopped; 1 more not started; resume with: \S+ -m .* run.dir=all\n")
         self.assert_nothing_left()
         self.assertIn("already exists and is not the folder of this sweep", self.assert_refused(*sweep, "seed=7"))
         going_on = self.ddprun(*sweep)
         self.assertIn("resumed at step", going_on.out())
-        self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["completed", "completed"])
+        self.assertEqual([summary(self.folder / f"all/{run}")["status"] for run in (0, 1)], ["completed", "completed"])
 
     def test_folds_end_with_their_mean_and_spread(self):
         (self.folder / "x.npy").write_bytes(npy("<f4", (90, 3), struct.pack("<270f", *(row % 3 == i for row in range(90) for i in range(3)))))
@@ -61,7 +57,7 @@ class Multirun(CommandTest):
         (self.folder / "e.yaml").write_text("model: mlp\ndataset: {plugin: tensors, train: [x.npy, y.npy], folds: 3}\n"
                                             "optimizer: {plugin: sgd, lr: 0.1}\nlaunch: {device: cpu, threads: 1, workers: 1}\n")
         lines = self.ddprun("-m", "e.yaml", "trainer.max_epochs=2", "trainer.global_batch=6", "dataset.fold=0..2", "run.dir=all").out().splitlines()
-        values = [self.summary(f"all/{run}")["best"]["val/accuracy"] for run in range(3)]
+        values = [summary(self.folder / f"all/{run}")["best"]["val/accuracy"] for run in range(3)]
         self.assertEqual(lines[-1], f"val/accuracy {statistics.mean(values):.4g} +- {statistics.stdev(values):.2g}: mean and standard deviation of 3 folds")
         self.assertIn("dataset.fold: expected 0 to 2", self.assert_refused("e.yaml", "dataset.fold=3"))
 

@@ -132,6 +132,24 @@ class JobTest(SlurmTest):
         self.sbatch("-p", "high", "-N2", "--exclusive", "--wrap", f"until [ -e {release} ]; do sleep 0.1; done")
         return release
 
+    def signal(self, number):
+        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
+
+    def preempt(self, number):
+        """Until the job is in the queue again."""
+        release = self.take_nodes()
+        self.wait_for_requeue(number)
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+        release.touch()
+
+    def assert_ended_and_continued(self, number, end):
+        """A job that is held at its gate, and ended so there."""
+        self.wait_for_gate(number)
+        end(number)
+        self.wait_for_job(number, lambda job: job["Restarts"] == "1", "the job to be requeued")
+        self.run_dir = self.run_dir.resolve()
+        self.assert_it_went_on(number)
+
     def wait_for_requeue(self, number):
         self.wait_for_job(number, lambda job: (job["JobState"], job["Restarts"]) == ("PENDING", "1"), "the job to be requeued")
 
@@ -150,14 +168,8 @@ class JobTest(SlurmTest):
 
 
 class Jobs(JobTest):
-    def test_a_preempted_job_saves_and_goes_on_when_its_turn_comes_again(self):
-        number = self.submit(LONG)
-        self.wait_for_gate(number)
-        release = self.take_nodes()
-        self.wait_for_requeue(number)
-        self.assertEqual(summary(self.run_dir)["status"], "preempted")
-        release.touch()
-        self.assert_it_went_on(number)
+    def test_a_preempted_job_saves_and_continues_when_its_turn_comes_again(self):
+        self.assert_ended_and_continued(self.submit(LONG), self.preempt)
 
     def test_a_job_saves_and_ends_before_its_time_is_up(self):
         number = self.submit(LONG, "launch.end_margin_seconds=100", options=["--time=2"])
@@ -165,18 +177,14 @@ class Jobs(JobTest):
         self.assertIn("the job's time is nearly over", self.text(number))
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
 
-    def test_a_requeued_job_saves_and_goes_on(self):
+    def test_a_requeued_job_saves_and_continues(self):
         number = self.submit(LONG)
-        self.wait_for_gate(number)
-        CLUSTER.run("scontrol", "requeue", number, check=True)
-        self.wait_for_requeue(number)
-        self.assertEqual(summary(self.run_dir)["status"], "preempted")
-        self.assert_it_went_on(number)
+        self.assert_ended_and_continued(number, lambda number: CLUSTER.run("scontrol", "requeue", number, check=True))
 
     def test_a_signal_saves_and_ends_the_job_with_75(self):
         number = self.submit(LONG)
         self.wait_for_gate(number)
-        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
+        self.signal(number)
         self.assert_job_ends(number, "FAILED", "75:0")
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
         self.assertTrue((self.run_dir / "checkpoints/last").exists())
@@ -188,22 +196,16 @@ class Requeue(JobTest):
     def submit(self, *words, options=()):
         return super().submit("launch.requeue=true", *words, options=options)
 
+    def test_a_preempted_job_is_requeued_once(self):
+        self.assert_ended_and_continued(self.submit(LONG), self.preempt)
+
     def test_a_job_with_time_to_save_before_its_preemption(self):
         number = self.submit(LONG, options=["-p", "graceful"])
-        self.wait_for_gate(number)
-        release = self.take_nodes()
-        self.wait_for_requeue(number)
-        release.touch()
-        self.assert_it_went_on(number)
+        self.assert_ended_and_continued(number, self.preempt)
         self.assertIn(f"asked Slurm to start job {number} again", self.text(number))
 
     def test_a_signalled_task_of_an_array(self):
-        array = self.submit(LONG, options=["--array=3"])
-        number = f"{array}_3"
-        self.wait_for_gate(number)
-        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
-        self.wait_for_requeue(number)
-        self.assert_it_went_on(number)
+        self.assert_ended_and_continued(f"{self.submit(LONG, options=['--array=3'])}_3", self.signal)
 
     def test_a_cancelled_job_stays_so(self):
         number = self.submit(LONG)
@@ -213,14 +215,6 @@ class Requeue(JobTest):
         self.assert_nothing_left()
         self.assertEqual(self.job(number)["Restarts"], "0")
         self.assertIn("not requeued from here", self.text(number))
-
-    def test_a_preempted_job_is_requeued_once(self):
-        number = self.submit(LONG)
-        self.wait_for_gate(number)
-        release = self.take_nodes()
-        self.wait_for_requeue(number)
-        release.touch()
-        self.assert_it_went_on(number)
 
     def test_a_step_without_a_batch_job_is_told(self):
         running = self.start_program("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", LONG, "launch.requeue=true",
@@ -260,10 +254,7 @@ class Submit(JobTest):
         for field in (f"JobName={self.NAME}", "NumNodes=2", "CPUs/Task=2", "TimeLimit=00:10:00", "MinMemoryNode=100M", "Requeue=1",
                       "Comment=two words", "Partition=graceful"):
             self.assertIn(field, job)
-        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
-        self.wait_for_requeue(number)
-        self.run_dir = self.run_dir.resolve()
-        self.assert_it_went_on(number)
+        self.assert_ended_and_continued(number, self.signal)
 
     def test_in_a_container_the_script_requeues(self):
         programs = self.folder / "programs"
@@ -272,12 +263,7 @@ class Submit(JobTest):
             (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
         self.path = f"{programs}:{slurm.SYSTEM_PATH}"
-        number = self.submit("launch.requeue=true", "resources.container=image.sif")
-        self.wait_for_gate(number)
-        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
-        self.wait_for_requeue(number)
-        self.run_dir = self.run_dir.resolve()
-        self.assert_it_went_on(number)
+        self.assert_ended_and_continued(self.submit("launch.requeue=true", "resources.container=image.sif"), self.signal)
 
     def test_the_lines_of_setup_run_before_it_and_what_they_export_reaches_all(self):
         number = self.submit('resources.setup=["echo $SLURM_JOB_ID > setup", export NCCL_SOCKET_IFNAME=hsn]', "trainer.max_steps=12")

@@ -19,7 +19,12 @@ class Table:
     def __init__(self, **content): pass
 class Run:
     name = project = entity = "x"
-    offline, starting_step, summary = False, 0, {}
+    offline, summary = False, {}
+    @property
+    def starting_step(self):  # counted by the server
+        with open(os.environ["SENT"], "a+") as file:
+            file.seek(0)
+            return sum('"exit"' not in line for line in file)
     def define_metric(self, *_, **__): pass
     def log(self, row, step, commit):
         with open(os.environ["SENT"], "a") as file:
@@ -60,6 +65,17 @@ class Tracker(CommandTest):
         self.assertIn("it greets", (self.run_folder / "logs/wandb.log").read_text())
         self.assertNotIn("it greets", nodes[0].text())
         self.assert_nothing_left()
+
+    def test_a_follower_that_was_killed_continues_where_the_tracker_says(self):
+        self.ddprun(*WORDS, "+loggers=wandb")
+        self.assert_all_arrived()
+        journal, sent = self.run_folder / "wandb/follow.jsonl", self.folder / "sent"
+        for file, last in ((journal, '"ended"'), (sent, '"exit"')):  # as if it had died before the last five arrived
+            lines = [line for line in file.read_text().splitlines() if last not in line]
+            file.write_text("".join(f"{line}\n" for line in (lines if file == journal else lines[:-5])))
+        later = self.start_program(sys.executable, "-B", TOOL, "--to", "wandb", "run")
+        self.assertEqual(later.wait(), 0, later.text())
+        self.assert_all_arrived()
 
     def test_one_that_is_away_until_the_end_is_reported_with_the_line_that_sends_the_rest(self):
         self.away.touch()

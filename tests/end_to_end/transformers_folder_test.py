@@ -14,7 +14,7 @@ from export_tool import ExportTool
 from weights import load
 
 SYMBOLS, LENGTH, SAMPLES = 50, 12, 24
-FOLDERS = {  # SOURCE and arguments, the input besides the symbols, whether targets are sequences
+FOLDERS = {  # {source: (arguments, whether targets are sequences)}
     "GPT2LMHeadModel": (["n_layer=2", "n_embd=32", "n_head=2", "n_positions=16", "bos_token_id=1", "eos_token_id=2"], True),  # tied
     "LlamaForCausalLM": (["num_hidden_layers=2", "hidden_size=32", "num_attention_heads=2", "intermediate_size=64", "max_position_embeddings=16",
                           "pad_token_id=0"], True),  # fmt: skip
@@ -108,29 +108,28 @@ class TransformersFolder(CommandTest, ExportTool):
         mine, theirs = (load(self.folder / place / "model.safetensors") for place in ("net", "again"))
         self.assertEqual(set(mine), set(theirs))
 
+    def refuse(self, run, out, text):
+        self.assertIn(text, self.ddprun("export", run, "--out", out, "--format", "transformers", code=2).err())
+
     def test_what_cannot_be_written_says_why(self):
         self.written_module("nets", PLAIN)
         settings, of_sequences = FOLDERS["GPT2LMHeadModel"]
         self.train(settings, of_sequences, "transformers:GPT2LMHeadModel")
         (self.folder / "net").mkdir()
         (self.folder / "net/tokenizer.json").write_text("{}")
-        said = self.ddprun("export", "run", "--out", "net", "--format", "transformers", code=2).err()
-        self.assertIn("--out net: it is there already; choose another name, or --force replaces config.json and the weights in it", said)
+        self.refuse("run", "net", "--out net: it is there already; choose another name, or --force replaces config.json and the weights in it")
         self.ddprun("export", "run", "--out", "net", "--format", "transformers", "--force")
         self.assertEqual((self.folder / "net/tokenizer.json").read_text(), "{}")
         self.assertTrue((self.folder / "net/model.safetensors").is_file())
-        said = self.ddprun("export", "run", "--out", "no/where", "--format", "transformers", code=2).err()
-        self.assertIn("--out no/where: expected the name of a folder, below one that is there", said)
+        self.refuse("run", "no/where", "--out no/where: expected the name of a folder, below one that is there")
         self.ddprun("export", "run", "--out", "more.pt2")
         self.ddprun("net.yaml", "model.file=more.pt2", "run.dir=more")
         self.ddprun("export", "more", "--out", "further", "--format", "transformers")
         self.ddprun("experiments/digits.yaml", "trainer.fast_dev_run=true", "run.dir=digits")
-        said = self.ddprun("export", "digits", "--out", "d", "--format", "transformers", code=2).err()
-        self.assertIn("the run's model is no network of transformers", said)
+        self.refuse("digits", "d", "the run's model is no network of transformers")
         self.run_export("nets.py:plain", "--input", f"{LENGTH}:int64:{SYMBOLS}", "--out", "plain.pt2")
         self.ddprun("net.yaml", "model.file=plain.pt2", "run.dir=plain")
-        said = self.ddprun("export", "plain", "--out", "p", "--format", "transformers", code=2).err()
-        self.assertIn("plain.pt2 knows no configuration", said)
+        self.refuse("plain", "p", "plain.pt2 knows no configuration")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ namespace ddprun {
 namespace {
 
 // torchrun compares these times over the ranks of all machines: they are the wall clock's.
-double told_time(const std::vector<WorkerEnd>& workers) {
+double reported_time(const std::vector<WorkerEnd>& workers) {
   const TestFolder folder;
   write_error_file(folder / "error.json", judge_ends({.workers = workers}), "");
   const auto json = nlohmann::json::parse(read_bytes(folder / "error.json"));
@@ -24,9 +24,9 @@ TEST(ErrorFile, HasTheWallTimeOfTheFailure) {
   const double now = steady_seconds();
   WorkerEnd worker{.exit_code = kExitFailed, .time = now};
   worker.failure = WorkerFailure{.time = now - 100, .message = "bad"};
-  EXPECT_NEAR(told_time({worker}), wall_seconds() - 100, 10);
+  EXPECT_NEAR(reported_time({worker}), wall_seconds() - 100, 10);
   const WorkerEnd well{.exit_code = kExitDone, .time = now}, killed{.rank = 1, .signal = SIGKILL, .time = now - 300};
-  EXPECT_NEAR(told_time({well, killed}), wall_seconds() - 300, 10) << "not that of the first worker";
+  EXPECT_NEAR(reported_time({well, killed}), wall_seconds() - 300, 10) << "not that of the first worker";
 }
 
 TEST(ErrorFile, OfAnEnginesRanksOnAMachineOneIsTheFirst) {

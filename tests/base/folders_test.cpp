@@ -50,7 +50,7 @@ TEST_F(HeldFolderTest, IsNotThereWhereItWasEmptied) {
   EXPECT_TRUE(HeldFolder(run_).is_there()) << "it had no config";
 }
 
-TEST_F(HeldFolderTest, IsTakenThroughALinkThatGoesOn) {
+TEST_F(HeldFolderTest, IsTakenThroughALinkThatContinues) {
   fs::create_directory_symlink(run_, folder_ / "link");
   const HeldFolder held(folder_ / "link");
   EXPECT_TRUE(held.is_there());

@@ -99,7 +99,7 @@ TEST(JoinRanks, WritesRunsAsRanges) {
   EXPECT_EQ(join_numbers({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
 }
 
-TEST(CallLines, AreToldFromOtherLines) {
+TEST(CallLines, AreDistinguishedFromOtherLines) {
   EXPECT_TRUE(is_call_line("/tmp/a (b)/net.so(+0x5a80)[0x7f44636bca80]"));
   EXPECT_TRUE(is_call_line("/usr/lib/libx.so.6(abort+0x12)[0x7f44636bca80]"));
   for (const auto* line :

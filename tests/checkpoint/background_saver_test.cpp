@@ -103,7 +103,7 @@ TEST_F(InBackground, IsWhatWasThereWhenItBegan) {
   Snapshot snapshot;
   saving.start(snapshot.take(live), false);
   gate.await();
-  for (const auto& [name, tensor] : live.model) tensor.zero_();  // training goes on
+  for (const auto& [name, tensor] : live.model) tensor.zero_();  // training continues
   for (const auto& [name, tensor] : live.optimizer) tensor.zero_();
   gate.open();
   saving.wait({});

@@ -52,7 +52,7 @@ CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep 
 // Runs `body(ranks)` on as many threads, with an agree() as collectives make it, leave() and take().
 void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ranks)>& body);
 
-// Runs `body` in a forked child and returns how it ended, as waitpid() tells it. A return is exit code 0, an
+// Runs `body` in a forked child and returns how it ended, as waitpid() says it. A return is exit code 0, an
 // exception 3.
 int status_of_child(const std::function<void()>& body);
 

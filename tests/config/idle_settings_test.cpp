@@ -12,7 +12,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using IdleSettings = ConfigFixture;
 
-TEST_F(IdleSettings, AreToldWithTheirPlaceWhereWhatTheyBelongToIsOff) {
+TEST_F(IdleSettings, AreReportedWithTheirPlaceWhereWhatTheyBelongToIsOff) {
   struct Case {
     std::string key, idle, used;
   };
@@ -47,7 +47,7 @@ TEST_F(IdleSettings, AreToldWithTheirPlaceWhereWhatTheyBelongToIsOff) {
   }
 }
 
-TEST_F(IdleSettings, WhatFollowsAMetricThatIsNotMeasuredIsTold) {
+TEST_F(IdleSettings, WhatFollowsAMetricThatIsNotMeasuredIsReported) {
   const auto all = loaded(kMinimal + "early_stopping: {}\ncheckpoint: {monitor: val/loss}\nschedule: plateau\n");
   EXPECT_THAT(idle_monitors(all, true, true), IsEmpty());
   EXPECT_THAT(idle_monitors(all, false, true), SizeIs(3));

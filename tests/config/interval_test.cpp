@@ -34,7 +34,7 @@ TEST(ParseDuration, RefusesOtherTexts) {
   }
 }
 
-TEST(ParseLimit, TellsACountFromAShare) {
+TEST(ParseLimit, SaysACountFromAShare) {
   EXPECT_EQ(parse_limit("5")->of(100), 5);
   EXPECT_EQ(parse_limit("500")->of(100), 100);
   EXPECT_EQ(parse_limit("1")->of(100), 1);

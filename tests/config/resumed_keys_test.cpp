@@ -69,7 +69,7 @@ class ResumedKeys : public ConfigFixture {
   }
 };
 
-TEST_F(ResumedKeys, AreRefusedWhereARunsExperimentIsLoadedToGoOn) {
+TEST_F(ResumedKeys, AreRefusedWhereARunsExperimentIsLoadedToContinue) {
   write("run/config.yaml", kMinimal + "run: {dir: elsewhere}\n");
   const auto problems = [](const std::vector<std::string>& overrides, const std::set<By>& fixed) {
     Problems found;
@@ -78,7 +78,7 @@ TEST_F(ResumedKeys, AreRefusedWhereARunsExperimentIsLoadedToGoOn) {
   };
   EXPECT_THAT(problems({"seed=7"}, kAll), ElementsAre(HasSubstr("command line: seed=7: seed: a resumed run cannot")));
   EXPECT_THAT(problems({"seed=7"}, {By::kFolder}), IsEmpty()) << "nothing but checkpoints fix it";
-  EXPECT_THAT(problems({"seed=7"}, {}), IsEmpty()) << "it does not go on";
+  EXPECT_THAT(problems({"seed=7"}, {}), IsEmpty()) << "it does not continue";
   EXPECT_THAT(problems({"checkpoint.resume=auto", "run.dir=run"}, kAll), IsEmpty()) << "that is what it does";
   EXPECT_THAT(problems({"run.dir=another"}, kAll), ElementsAre(HasSubstr("run.dir: a resumed run cannot")));
   EXPECT_THAT(problems({"seed=7", "trainer.clip_nrm=1"}, kAll), ElementsAre(HasSubstr("clip_nrm")));
@@ -165,7 +165,7 @@ TEST_F(ResumedKeys, OnlyWhatIsAskedForCounts) {
   EXPECT_THAT(ignored_changes(recorded, now, {By::kCheckpoint}), ElementsAre(HasSubstr(": seed: ")));
 }
 
-TEST_F(ResumedKeys, OfARunThatTrainsNoMoreThoseOfTheTrainingAreTold) {
+TEST_F(ResumedKeys, OfARunThatTrainsNoMoreThoseOfTheTrainingAreReported) {
   const auto changed = [&](const std::string& before, const std::string& after) {
     return changes_of_training(composed(before), composed(after));
   };

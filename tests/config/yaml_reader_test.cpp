@@ -33,7 +33,7 @@ TEST_F(YamlReader, GivesEveryValueAndKeyThePlaceItWasWrittenAt) {
   EXPECT_EQ(root.entries()[1].key_origin.text(), "a.yaml:4:1");
 }
 
-TEST_F(YamlReader, TellsQuotedTextsFromPlainOnes) {
+TEST_F(YamlReader, SaysQuotedTextsFromPlainOnes) {
   const auto root = load("a: 7\nb: '7'\nc: \"7\"\nd: |\n  7\ne: !!str 7\n");
   EXPECT_FALSE(root.find("a")->quoted());
   for (const auto* key : {"b", "c", "d", "e"}) EXPECT_TRUE(root.find(key)->quoted()) << key;

@@ -81,7 +81,7 @@ class FailingCalls(RecordedTest):
         return self.end_of(self.start("resume", self.run_folder, *LONGER, env=self.fresh_record(fail) | {"CRASH_READS": "1"}))
 
     def kept(self):
-        """All that the run's files tell of its steps."""
+        """All that the run's files say of its steps."""
         run = self.run_folder
         with open(run / "metrics.csv") as file:
             table = {(row["split"], row["step"]) for row in csv.DictReader(file) if row["split"] != "system"}
@@ -94,15 +94,15 @@ class FailingCalls(RecordedTest):
 
     def assert_nothing_lost(self, running, expected):
         """Or it is said, and what was not done can be."""
-        told = running.text()
+        reported = running.text()
         if running.process.returncode != 0:
-            self.assertRegex(told, "|".join((*TEXTS.values(), "cannot be read")))
+            self.assertRegex(reported, "|".join((*TEXTS.values(), "cannot be read")))
             if self.status() == "completed" and summary(self.run_folder).get("loggers"):
                 return
             if not (self.run_folder / "config.yaml").exists():
                 return  # it had not begun
             self.ddprun("resume", self.run_folder, *LONGER)
-        self.assertEqual(self.kept(), expected, told)
+        self.assertEqual(self.kept(), expected, reported)
 
     def failures(self):
         """All of them, or one of each kind."""
@@ -118,33 +118,33 @@ class FailingCalls(RecordedTest):
         return model, results(self.run_folder)
 
     def check(self, running, fail, expected):
-        code, told = running.process.returncode, running.err()
+        code, reported = running.process.returncode, running.err()
         call, _, what = fail.split(":")
         for words in ("internal", "terminate called", "Exception raised from"):
-            self.assertNotIn(words, told)
+            self.assertNotIn(words, reported)
         state = read_in(self.run_folder) if self.run_folder.exists() else {}
         for step in steps(state):
-            self.assertTrue(is_whole(state, f"checkpoints/step_{step:08}"), f"step {step} is broken\n{told}")
+            self.assertTrue(is_whole(state, f"checkpoints/step_{step:08}"), f"step {step} is broken\n{reported}")
         if what in HARMLESS:
-            self.assertEqual(code, 0, told)
-            self.assertEqual(told, "")
+            self.assertEqual(code, 0, reported)
+            self.assertEqual(reported, "")
             return self.assertEqual(self.end(), expected)
-        if call == "unlink" and not told:  # it was removed with the leftovers, a moment later
+        if call == "unlink" and not reported:  # it was removed with the leftovers, a moment later
             return self.assertEqual([path for path in state if path.endswith(".tmp")], [])
-        self.assertIn(TEXTS[what], told)
+        self.assertIn(TEXTS[what], reported)
         if code == 0:
-            self.assertIn("warning: ", told)
+            self.assertIn("warning: ", reported)
             return self.assertEqual(newest_whole(state), 6)
         if self.status() == "completed":  # and then its loggers lost something, which the full disk keeps out of summary.json
-            self.assertIn("the run has ended and is saved, but for what its loggers lost", told)
-        return newest_whole(state) < 0 or self.go_on(expected)
+            self.assertIn("the run has ended and is saved, but for what its loggers lost", reported)
+        return newest_whole(state) < 0 or self.carry_on(expected)
 
     def status(self):
-        """As its summary tells it."""
+        """As its summary says it."""
         summary = pathlib.Path(self.run_folder / "summary.json")
         return json.loads(summary.read_text())["status"] if summary.exists() else ""
 
-    def go_on(self, expected):
+    def carry_on(self, expected):
         self.ddprun("resume", self.run_folder)
         self.assertEqual(self.end()[0], expected[0])
 

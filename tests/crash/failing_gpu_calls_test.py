@@ -2,7 +2,7 @@
 """Each call of one rank to CUDA and to NCCL fails, never returns, or is its process's last; or it returns well, and the work that it has given
 to the GPU fails or never ends, once or whenever a graph has it done. Also c10d's watchdog, which asks NCCL and the GPU for errors from a thread of
 its own. The run, on pretend GPUs, ends and says which rank did what, leaves nothing behind and its checkpoints whole, and
-goes on from there to the bits of a run that nothing has disturbed. Or it did without the call, and has these bits at once."""
+continues from there to the bits of a run that nothing has disturbed. Or it did without the call, and has these bits at once."""
 
 import collections
 import os
@@ -86,17 +86,17 @@ class FailingGpuCalls(CommandTest):
 
     def check(self, fault, running, run):
         function, _, what = fault.split(":")
-        code, told = running.process.returncode, running.text()
+        code, reported = running.process.returncode, running.text()
         for step in checkpoint_steps(self.folder / run):
-            self.assertTrue(is_whole(self.folder / run / f"checkpoints/step_{step:08}"), f"step {step} is broken\n{told}")
+            self.assertTrue(is_whole(self.folder / run / f"checkpoints/step_{step:08}"), f"step {step} is broken\n{reported}")
         if code == 0:  # without the call, or it did not come to it: how often the host asks depends on the time
             return self.assertEqual(self.weights(run), self.weights("whole"))
-        self.assertRegex(told, f"{'.*' if function == 'any' else function}, call ")
+        self.assertRegex(reported, f"{'.*' if function == 'any' else function}, call ")
         first = next(line for line in running.err().splitlines() if line.startswith("ddprun: error: "))
         self.assertRegex(first, r"rank 1 failed first: |rank 1 has hung|all ranks have stalled|all ranks failed: |the test failed: rank 1: " if what != "kill" else
-                         "rank 1 failed first: killed by SIGKILL", told)  # fmt: skip
+                         "rank 1 failed first: killed by SIGKILL", reported)  # fmt: skip
         for words in ("internal error", "without a message about the cause"):
-            self.assertNotIn(words, first, told)
+            self.assertNotIn(words, first, reported)
         if checkpoint_steps(self.folder / run):
             resumed = self.start_run("resume", run)
             self.assertEqual(resumed.process.returncode, 0, resumed.text())

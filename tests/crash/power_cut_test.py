@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A power cut at each moment of a run, with all that a disk may lose then. What the run has told stays true: the newest checkpoint is
+"""A power cut at each moment of a run, with all that a disk may lose then. What the run has reported stays true: the newest checkpoint is
 whole, the rows that it stands for are there, no file is torn; and `ddprun resume` comes to the end of the run that nobody disturbed."""
 
 import json
@@ -54,9 +54,9 @@ class PowerCut(RecordedTest):
         run = self.restore(cut) / "outputs/tiny"
         state = {path.removeprefix("outputs/tiny/"): content for path, content in cut.state.items()}
         whole = newest_whole(state)
-        told = self.start("verify", run, "--json")
-        self.assertIn(told.wait(), (0, 1), told.text())
-        report = json.loads(told.out())
+        reported = self.start("verify", run, "--json")
+        self.assertIn(reported.wait(), (0, 1), reported.text())
+        report = json.loads(reported.out())
         self.assertEqual([one["step"] for one in report["checkpoints"]], steps(state))
         self.assertEqual(max((one["step"] for one in report["checkpoints"] if one["ok"]), default=-1), whole)
         self.ddprun("list", run.parent)

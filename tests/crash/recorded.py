@@ -52,7 +52,7 @@ class RecordedTest(CommandTest):
         return self.ddprun(*words, code=code, env=self.recording() | (env or {}))
 
     def cuts(self, history):
-        """Each state once. Last come those of a cut after the end, which `history` is told of."""
+        """Each state once. Last come those of a cut after the end, which `history` is informed of."""
         chance, disk, seen = random.Random(SEED), Disk(), set()
         operations = read_record(self.log, self.disk)
         for number, operation in enumerate([*operations, None], 1):

@@ -13,7 +13,7 @@
 //                 needs room fails by ENOSPC for two seconds; from "dead" on, each read of the same file by EIO.
 //   CRASH_HANG    a file: while it is there, no call comes back that names something below the folder.
 //
-// A call and its line are one turn, under a lock that all processes share. Files are told by their paths, which the
+// A call and its line are one turn, under a lock that all processes share. Files are reported by their paths, which the
 // kernel knows for each descriptor: nothing has to be kept from open() to close(). What a C library writes by itself
 // (fwrite) is not seen: the tests compare the record's end with the real folder.
 #include <dlfcn.h>

@@ -32,7 +32,7 @@ class RunHistory:
         self.put = {}  # {path: contents that were renamed into that place}
         self.grown = set()  # of these, what was written to afterwards
         self.completed = {}  # {path: rows} that a summary of a run that is complete stands for
-        self.at_end = {}  # {path: content} once it has told that it has ended well
+        self.at_end = {}  # {path: content} once it has reported that it has ended well
 
     def own(self, path):
         return path.removeprefix(self.prefix) if path.startswith(self.prefix) else ""
@@ -58,7 +58,7 @@ class RunHistory:
             self.put.setdefault(other, set()).add(node.now)
 
     def rows_before(self, step, disk):
-        """The next attempt does not write them again where it goes on from here."""
+        """The next attempt does not write them again where it continues from here."""
         state = {self.own(path): content for path, content in disk.as_seen().items()}
         return {path: frozenset(row for row, at in rows_of(path, content).items() if at < step)
                 for path, content in state.items() if is_log(path)}
@@ -76,7 +76,7 @@ class RunHistory:
         if newest < self.step:
             raise Lost(f"the newest whole checkpoint is of step {newest}, but `last` has led to {self.step}")
         if newest >= 0 and "config.yaml" not in state:
-            raise Lost("there is a checkpoint, but no config.yaml to go on with")
+            raise Lost("there is a checkpoint, but no config.yaml to continue with")
         self.check_links(state)
         self.check_whole(state)
         self.check_rows(state, self.rows.get(newest, {}), f"the checkpoint of step {newest} is whole")

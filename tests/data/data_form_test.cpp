@@ -23,7 +23,7 @@ DataForm form(const std::string& digest, std::array<int64_t, 3> samples = {90, 1
           .account = {.used = 1, .digest = digest}};
 }
 
-TEST(DataForm, TellsHowTheSamplesHaveChanged) {
+TEST(DataForm, SaysHowTheSamplesHaveChanged) {
   EXPECT_EQ(changes_since(form("one"), form("one")), "");
   EXPECT_THAT(changes_since(form("one"), form("two")), HasSubstr("as many samples as before, with other names"));
   EXPECT_EQ(changes_since(form("one"), form("two", {91, 10, 1})),

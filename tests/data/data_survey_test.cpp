@@ -141,7 +141,7 @@ class Values : public ToyDataset {
   }
 };
 
-TEST(DataSurvey, TellsTheRangeOfTargetsThatAreNoClasses) {
+TEST(DataSurvey, SaysTheRangeOfTargetsThatAreNoClasses) {
   const auto train = survey_splits(Values(50, 0), 1'000'000).front();
   EXPECT_THAT(train.per_class, ElementsAre());
   EXPECT_EQ(train.input().range.not_finite, 1);
@@ -150,7 +150,7 @@ TEST(DataSurvey, TellsTheRangeOfTargetsThatAreNoClasses) {
   EXPECT_NEAR(train.target().range.std, 14.43, 0.1) << "of a spread that is small beside the mean";
 }
 
-TEST(DataSurvey, TellsTheRangeOfEachExtra) {
+TEST(DataSurvey, SaysTheRangeOfEachExtra) {
   const auto train = survey_splits(testing::MaskedToyDataset(50, 0), 1'000'000).front();
   ASSERT_EQ(train.parts.size(), 4U);
   const auto &factor = train.parts[2], &mask = train.parts[3];
@@ -173,7 +173,7 @@ class Shaken : public Counting {
   bool each_time_;
 };
 
-TEST(DataSurvey, TellsWhatAugmentationChanges) {
+TEST(DataSurvey, SaysWhatAugmentationChanges) {
   const auto differently = survey_augmentation(Shaken(8, true), 1), alike = survey_augmentation(Shaken(8, false), 1),
              none = survey_augmentation(Counting(8, 0), 1);
   EXPECT_EQ(differently.samples, 8);

@@ -71,7 +71,7 @@ TEST(DataText, FitsATerminalWhateverTheNames) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 90U) << line;
 }
 
-TEST(DataText, SaysOfHowManySamplesItTells) {
+TEST(DataText, SaysOfHowManySamplesItSays) {
   auto survey = survey_of({500, 500}, {1, 1});
   survey.splits[0].looked_at = survey.splits[0].counted = 64;
   EXPECT_THAT(data_text(survey),

@@ -3,7 +3,7 @@
 // library.
 //
 // Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs.
-// It is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
+// It is answered by one line of JSON: {"value": what was read}, or {"error": what the reader shows the user}.
 #include "config/compose.h"
 #include "config/yaml_reader.h"
 #include "dump_pictures.h"

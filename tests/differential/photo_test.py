@@ -122,7 +122,7 @@ class Photo(ReaderTest):
         corner = PIL.Image.fromarray(numpy.pad(numpy.full((14, 9, 3), 255, "uint8"), ((0, 26), (0, 39), (0, 0))))
         for words, way in ways.items():
             if words[0] == "rotation":
-                picture = corner  # the part that is lost tells the angle
+                picture = corner  # the part that is lost shows the angle
             elif words[0] == "trivial_augment":
                 picture = photo(40, 48)
             ours = self.read("augmented", encoded(picture), str(DRAWS), *map(str, words))

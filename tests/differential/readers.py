@@ -54,7 +54,7 @@ class ReaderTest(unittest.TestCase):
         cls.program = subprocess.Popen([os.environ["DDPRUN_DUMP_FILES"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def read(self, reader, content, *names):
-        """What the reader makes of a file with this content; Refused where it is told to the user that it cannot be read."""
+        """What the reader makes of a file with this content; Refused where it is asked to the user that it cannot be read."""
         file = self.folder / "file"
         file.write_bytes(content)
         self.program.stdin.write("\t".join([reader, str(file), *names]) + "\n")

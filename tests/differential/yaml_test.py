@@ -65,7 +65,7 @@ DOCUMENTS = {
     "a literal block without the end": "a: |-\n  one\n  two\n\nb: 1\n",
     "a literal block with all ends": "a: |+\n  one\n\n\nb: 1\n",
     "a folded block": "a: >\n  one\n  two\n\n  three\n   more\n  four\nb: 1\n",
-    "a block with its indent told": "a: |2\n    one\n  two\n",
+    "a block with its indent reported": "a: |2\n    one\n  two\n",
     "a literal block at the end": "a: |\n  one",
     "a literal block with all ends at the end": "a: |+\n  one\n\n\n",
     "a folded block at the end": "a:\n  - >\n    one\n    two\n",

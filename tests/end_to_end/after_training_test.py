@@ -94,7 +94,7 @@ class AfterTraining(CommandTest):
         self.assertIn("trainer.ema_decay=0.9: has no effect: only training reads trainer.ema_decay", running.err())
         self.assertNotIn("eval_batch", running.err())
 
-    def test_what_is_wrong_is_told_in_one_line(self):
+    def test_what_is_wrong_is_reported_in_one_line(self):
         (self.folder / "mine.csv").write_text("years of work")
         self.assertIn("mine.csv exists already", self.refuse("predict", "run", "--out", "mine.csv"))
         self.assertEqual((self.folder / "mine.csv").read_text(), "years of work")
@@ -114,7 +114,7 @@ class AfterTraining(CommandTest):
         self.assertIn("model.safetensors: its SHA-256 is", self.refuse("evaluate", "run"))
         self.ddprun("evaluate", "run", "step_00000010")
 
-    def test_what_a_worker_finds_wrong_is_told_without_its_log(self):
+    def test_what_a_worker_finds_wrong_is_reported_without_its_log(self):
         for words, expected in {("evaluate", "run", "model.plugin=mlp"): "does not fit the model",
                                 ("predict", "run", "--split=val", "--out=a.csv", "dataset.val_size=0"):
                                     "--split val: the dataset has no such split"}.items():

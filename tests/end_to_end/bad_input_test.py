@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Mistakes of the user: each is told in one line that says where and what to do, and nothing has happened."""
+"""Mistakes of the user: each is reported in one line that says where and what to do, and nothing has happened."""
 
 import os
 import re
@@ -103,11 +103,11 @@ class Keys(CommandTest):
 
     def test_what_a_worker_finds_wrong_with_a_key_has_the_place_in_the_users_file(self):
         file = self.experiment("dataset: {train_size: 64}\npretrained: {freeze: layer9.*}\n")
-        for number, (words, told) in enumerate((((), "e.yaml:3:22: pretrained.freeze: no parameter matches \"layer9.*\""),
+        for number, (words, reported) in enumerate((((), "e.yaml:3:22: pretrained.freeze: no parameter matches \"layer9.*\""),
                             (("pretrained={file: none.safetensors}",),
                              "command line: pretrained={file: none.safetensors}: pretrained.file: "))):
             error = self.ddprun(file, *words, "launch.device=cpu", f"run.dir=run{number}", code=2).err()
-            self.assertIn(told, error)
+            self.assertIn(reported, error)
             self.assertNotIn("/ddprun-", error.replace("/ddprun-e2e-", ""), "a temporary file that is gone")
 
     def test_a_mistyped_run_is_answered_with_the_nearest(self):
@@ -130,17 +130,17 @@ class DataOfOneKind(CommandTest):
                                             "trainer: {max_steps: 2, global_batch: 4}\nlaunch: {device: cpu}\n")
         return "e.yaml"
 
-    def test_what_has_no_effect_is_told_by_check_and_at_the_start(self):
+    def test_what_has_no_effect_is_reported_by_check_and_at_the_start(self):
         file = self.words([0, 1, 2, 0, 1, 2])
         words = ["objective={metrics: [accuracy, top5]}", "early_stopping={monitor: val/loss}", "schedule=plateau",
                  "checkpoint.monitor=val/accuracy", "schedule.warmup_from=0.1", "histograms={every: 50st}"]
         for command in (["check", file], [file, "run.dir=run"]):
-            told = self.ddprun(*command, *words).err()
+            reported = self.ddprun(*command, *words).err()
             for text in ("early_stopping.monitor: val/loss is not measured, since the dataset has neither a validation nor a test split: "
                          "nothing can stop the run early", "the lr never falls", "no checkpoint becomes the best",
                          "objective.metrics: top5 of 3 classes is always 100 %", "schedule.warmup_from: has no effect: there is no warmup",
                          "histograms.every: has no effect: the first are drawn after step 50, and the run has 2 steps of 2 an epoch"):
-                self.assertIn(text, told)
+                self.assertIn(text, reported)
         self.assertNotIn("has no effect", self.ddprun("check", file).err())
 
     def test_a_loss_that_is_always_0_is_refused(self):
@@ -149,10 +149,10 @@ class DataOfOneKind(CommandTest):
         self.assertIn("all samples are of one class", self.ddprun(file, "run.dir=run", code=2).err())
         file = self.words([0, 1, 0, 1])
         self.assertIn("objective.class_weights: are all 0", self.assert_refused(file, "objective={class_weights: [0, 0]}"))
-        told = "objective.class_weights: are 0 for every class that the training samples have"
+        reported = "objective.class_weights: are 0 for every class that the training samples have"
         words = ("dataset.classes=3", "objective={class_weights: [0, 0, 1]}")
-        self.assertIn(told, self.assert_refused("check", file, *words))
-        self.assertIn(told, self.ddprun(file, *words, "run.dir=other", code=2).err())
+        self.assertIn(reported, self.assert_refused("check", file, *words))
+        self.assertIn(reported, self.ddprun(file, *words, "run.dir=other", code=2).err())
 
 
 class Refusals(CommandTest):

@@ -141,7 +141,7 @@ class Gate:
         self.test.wait_until(self.file.exists, self.what, running)
 
     def open(self):
-        """For whoever waits, and whoever comes later: there is no place for the file any more."""
+        """For who waits, and who comes later: there is no place for the file any more."""
         shutil.rmtree(self.file.parent)
 
 

@@ -44,7 +44,7 @@ class Data(PageTest):
             self.assertLessEqual(len(line), 80, line)
         return running.out()
 
-    def test_digits_are_told_with_their_counts_and_values(self):
+    def test_digits_are_reported_with_their_counts_and_values(self):
         text = self.show(*SMALL)
         self.assertIn("digits has the dataset digits: samples of 1 x 28 x 28 float32, 10 classes\n", text)
         self.assertEqual(self.table(text, "class"), {"class": ["train", "val", "test"]} | {str(digit): ["30", "4", "2"] for digit in range(10)})
@@ -79,7 +79,7 @@ class Data(PageTest):
         views = [sample["views"] for samples in groups.values() for sample in samples]
         self.assertTrue(all(len(set(pictures)) > 1 for pictures in views), "several views of each")
 
-    def test_what_is_no_picture_is_told_as_it_is(self):
+    def test_what_is_no_picture_is_reported_as_it_is(self):
         text = self.show("experiments/regression.yaml")
         self.assertIn("targets of one float32", " ".join(text.split()))
         self.assertIn("target", self.table(text, "split"))
@@ -98,7 +98,7 @@ class Data(PageTest):
         self.assertEqual((self.folder / "notes.html").read_text(), "years of work")
         self.assertIn("there is no folder", self.assert_refused("data", *SMALL, "--out", "nowhere/page.html"))
 
-    def test_mistakes_are_told_as_everywhere(self):
+    def test_mistakes_are_reported_as_everywhere(self):
         self.assertIn("command line: dataset.trian_size=4: dataset.trian_size: unknown key; did you mean train_size?",
                       self.assert_refused("data", *SMALL, "dataset.trian_size=4"))
         message = self.assert_refused("data", *SMALL[:1], "dataset=image_folder", "dataset.root=nowhere")

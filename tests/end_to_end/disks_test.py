@@ -92,7 +92,7 @@ class Training(SeparateDisks):
         self.assert_ends(self.resume(), 0, 0)
         self.assert_same_end()
 
-    def test_a_worker_that_dies_is_told_with_its_log_and_the_attempt_after_it_finds_its_folder(self):
+    def test_a_worker_that_dies_is_reported_with_its_log_and_the_attempt_after_it_finds_its_folder(self):
         words = ("launch.max_restarts=1", "launch.restart_seconds=0.1")
         launchers = self.begin(*words, env={"DDPRUN_FAULT": "throw:computing:8:1"})
         self.assert_ends(launchers, 0, 0)
@@ -114,13 +114,13 @@ class Training(SeparateDisks):
         self.assertEqual(summary(self.kept)["steps"], 28)
 
     @nightly
-    def test_other_overrides_go_on_at_both_nodes(self):
+    def test_other_overrides_continue_at_both_nodes(self):
         self.assert_ends(self.begin("trainer.max_epochs=1"), 0, 0)
         self.assert_ends(self.resume("trainer.max_epochs=2"), 0, 0)
         self.assert_ends(self.resume(), 0, 0)  # by the experiment that each has kept
         self.assertEqual(summary(self.kept)["epochs"], 2)
 
-    def test_a_node_whose_disk_is_lost_goes_on_with_the_words_of_the_first_start(self):
+    def test_a_node_whose_disk_is_lost_continues_with_the_words_of_the_first_start(self):
         launchers = self.held(8, self.begin)
         launchers[0].send(signal.SIGTERM)
         self.assert_ends(launchers, 75, 75)
@@ -194,14 +194,14 @@ class FullDisk(CommandTest):
 
     def assert_not_saved(self, running):
         """Returns the steps of the checkpoints that there are."""
-        self.assert_told(running)
+        self.assert_reported(running)
         self.assertIn("cannot save the checkpoint of step ", running.err())
         steps = checkpoint_steps(self.run_folder)
         for step in steps:
             self.assertTrue(is_whole(self.run_folder / f"checkpoints/step_{step:08}"))
         return steps
 
-    def assert_told(self, running):
+    def assert_reported(self, running):
         self.assertIn("No space left on device", running.err())
         self.assertIn(str(self.run_folder), running.err())
         for words in ("internal", "Exception raised from", "terminate called"):
@@ -230,10 +230,10 @@ class FullDisk(CommandTest):
     def test_a_disk_without_a_byte_left_starts_no_run(self):
         self.leave_free(0)
         running = self.ddprun(*LARGE, f"run.dir={self.run_folder}", code=2)
-        self.assert_told(running)
+        self.assert_reported(running)
         self.assertEqual(len(running.err().splitlines()), 1, running.err())
 
-    def test_a_full_temporary_folder_is_told_with_the_variable_that_names_it(self):
+    def test_a_full_temporary_folder_is_reported_with_the_variable_that_names_it(self):
         self.leave_free(0)
         running = self.ddprun(*LARGE, "run.dir=run", code=1, env={"TMPDIR": str(self.disk)})
         self.assertRegex(running.err(), "cannot start a worker: .*No space left on device; .*TMPDIR names")

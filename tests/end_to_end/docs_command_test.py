@@ -42,9 +42,9 @@ class Docs(CommandTest):
 
     def test_help_and_errors_lead_there(self):
         for words in (["--help"], ["run", "--help"]):
-            told = self.ddprun(*words).out()
-            self.assertIn("ddprun docs ", told)
-            self.assertNotIn("docs/", told)
+            reported = self.ddprun(*words).out()
+            self.assertIn("ddprun docs ", reported)
+            self.assertNotIn("docs/", reported)
 
 
 if __name__ == "__main__":

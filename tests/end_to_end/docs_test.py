@@ -94,10 +94,10 @@ class Docs(unittest.TestCase):
     def test_every_command_has_an_example(self):
         self.assert_none(command for command, text in self.helps.items() if f"ddprun {command}" not in text.partition("Example")[2])
 
-    def test_exit_codes_are_told_alike(self):
-        told = re.search(r"Exit codes: (.*?)\.$", self.helps[""], re.M | re.S)[1]
+    def test_exit_codes_are_reported_alike(self):
+        reported = re.search(r"Exit codes: (.*?)\.$", self.helps[""], re.M | re.S)[1]
         page = re.search(r"^Exit codes: (.*?)\.$", (ROOT / "docs/experiments.md").read_text(), re.M | re.S)[1]
-        self.assertEqual(page.replace(" (early stop too)", "").split(), told.split())
+        self.assertEqual(page.replace(" (early stop too)", "").split(), reported.split())
 
     def test_words_for_how_a_run_ended_are_those_of_the_program(self):
         words = re.search(r"WordsOf<RunStatus> \{.*?\(\s*\{(.*?)\}\)", (ROOT / "runner/base/words.h").read_text(), re.S)[1]

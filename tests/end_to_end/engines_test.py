@@ -45,19 +45,19 @@ class Torchrun(EngineTest):
         os.kill(self.workers()[1], signal.SIGKILL)
         return running
 
-    def assert_goes_on(self, running):
+    def assert_continues(self, running):
         self.assert_ends(running, 0)
         self.assertIn("resuming run", running.err())
         self.assertEqual(differences(self.folder / "run", self.alone()), {})
         self.assert_nothing_left()
 
-    def test_its_restart_goes_on_from_the_last_checkpoint(self):
-        self.assert_goes_on(self.kill_worker(restarts=1))
+    def test_its_restart_continues_from_the_last_checkpoint(self):
+        self.assert_continues(self.kill_worker(restarts=1))
 
     @nightly
-    def test_its_restart_of_a_job_without_a_name_goes_on_too(self):
+    def test_its_restart_of_a_job_without_a_name_continues_too(self):
         port = free_port()
-        self.assert_goes_on(self.kill_worker(restarts=1, meeting=(f"--master-port={port}",)))
+        self.assert_continues(self.kill_worker(restarts=1, meeting=(f"--master-port={port}",)))
 
     def test_restarts_are_its_own_affair(self):
         running = self.torchrun("launch.max_restarts=3")
@@ -70,7 +70,7 @@ class Torchrun(EngineTest):
         self.assertRegex(running.err(), r"traceback : .*model.hiden: unknown key; did you mean hidden\?")
         self.assertLessEqual(running.err().count("ddprun: error: "), 1, running.err())
 
-    def test_it_tells_the_cause_of_a_failure(self):
+    def test_it_says_the_cause_of_a_failure(self):
         running = self.kill_worker()
         self.assert_ends(running, 1)
         self.assertNotIn("error_file: <N/A>", running.err())
@@ -91,7 +91,7 @@ class OpenMpi(EngineTest):
         gate.wait(running)
         return running
 
-    def test_a_mistake_is_told_once_on_a_machine(self):
+    def test_a_mistake_is_reported_once_on_a_machine(self):
         running = self.mpirun("model.hiden=3")
         self.assert_ends(running, 2)
         self.assertEqual(running.text().count("model.hiden: unknown"), 1, running.text())

@@ -21,8 +21,8 @@ SLURM = {"SLURM_JOB_ID": "4242", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLU
 def has_open_mpi():
     if not shutil.which("mpirun"):
         return False
-    told = subprocess.run(["mpirun", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    return "Open MPI" in told.stdout
+    reported = subprocess.run(["mpirun", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    return "Open MPI" in reported.stdout
 
 
 class Env(CommandTest):

@@ -191,7 +191,7 @@ class ExportNetwork(CommandTest):
         self.assertEqual([path.name for path in self.folder.glob("*.tmp-*")], [])
         return message
 
-    def test_what_is_wrong_is_told_in_one_line_and_leaves_no_file(self):
+    def test_what_is_wrong_is_reported_in_one_line_and_leaves_no_file(self):
         self.write_data((1, 16, 16))
         self.train("model=mlp")
         for words, text in ((["--out", "m.tflite"], "expected .pt or .safetensors (weights), .ts, .pt2 or .onnx"),

@@ -50,7 +50,7 @@ class Export(CommandTest):
         self.assertEqual(len(message.splitlines()), 1, message)
         return message
 
-    def test_what_is_wrong_is_told_in_one_line_and_leaves_no_file(self):
+    def test_what_is_wrong_is_reported_in_one_line_and_leaves_no_file(self):
         (self.folder / "mine.pt").write_text("years of work")
         self.assertIn("mine.pt exists already", self.refuse("run", "--out", "mine.pt"))
         self.assertEqual((self.folder / "mine.pt").read_text(), "years of work")

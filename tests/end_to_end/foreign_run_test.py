@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The folder of a run may be anybody's: whoever looks at it reads no file outside, waits for nothing, and runs none of its code."""
+"""The folder of a run may be anybody's: who looks at it reads no file outside, waits for nothing, and runs none of its code."""
 
 import itertools
 import os

@@ -78,8 +78,8 @@ class Workers(ForkedTest):
         for rank, pid in self.workers().items():
             self.assertEqual(found[pid], f"{DDPRUN}\0worker\0".encode())
             environment = self.processes()[pid]
-            told = {"RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1", "DDPRUN_RUN_DIR": f"{self.folder}/run"}
-            self.assertEqual({name: environment.get(name) for name in told}, told)
+            reported = {"RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1", "DDPRUN_RUN_DIR": f"{self.folder}/run"}
+            self.assertEqual({name: environment.get(name) for name in reported}, reported)
             self.assertEqual(os.getpgid(pid), pid)
             self.assertEqual({entry.name for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()} & {"0", "1", "2"}, {"0", "1", "2"})
         running.send(signal.SIGTERM)
@@ -124,7 +124,7 @@ class Workers(ForkedTest):
         self.assertFalse(before & set(self.workers().values()))
         self.wait_until(lambda: not pathlib.Path(f"/proc/{server}/task").exists(), "the end of the server")
 
-    def test_threads_are_those_that_the_worker_is_told(self):
+    def test_threads_are_those_that_the_worker_is_reported(self):
         """libgomp reads their number when it is loaded, with the launcher; what a worker computed with stands in its checkpoint."""
         for threads in (1, 2):
             run = self.train(f"threads{threads}", f"launch.threads={threads}", "trainer.max_steps=2")
@@ -140,14 +140,14 @@ class Commands(ForkedTest):
 
     def ask(self, server, words, environment):
         """(process, errno) that the server answers."""
-        told = []
+        reported = []
         answer = server.answer
-        server.answer = lambda: told.append(answer()) or told[-1]
+        server.answer = lambda: reported.append(answer()) or reported[-1]
         with open(os.devnull, "r+b") as nothing:
             process = server.start(words, environment=environment, streams=[nothing.fileno()] * 3, folder=str(self.folder))
         server.answer = answer
         self.addCleanup(process.wait)
-        return struct.unpack("=2i", told[0])
+        return struct.unpack("=2i", reported[0])
 
     def test_a_variable_that_libraries_read_at_load_is_obeyed(self):
         """By exec, where a process with the libraries loaded could not."""

@@ -3,7 +3,7 @@
 DistributedSampler's share of real images for each, against the shipped experiments with two workers. The same first weights and the same
 samples give the same losses; the network of a checkpoint gives the same predictions of all test images.
 
-Where the two differ on purpose the experiment is told to follow: no dropout, whose random numbers are others'; samples in the file's order;
+Where the two differ on purpose the experiment is asked to follow: no dropout, whose random numbers are others'; samples in the file's order;
 memory format channels_first, as the scripts have it: channels_last rounds differently.
 """
 

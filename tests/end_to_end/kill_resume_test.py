@@ -92,7 +92,7 @@ class KillAndResume(CommandTest):
         self.assert_same_end_as(words)
 
     def kill_again_and_again(self, words, *kills):
-        """Each at a later step of the one run, and again where it went on from the checkpoint before."""
+        """Each at a later step of the one run, and again where it continued from the checkpoint before."""
         start, newest = [*words, f"launch.workers={WORKERS}", f"run.dir={self.run_folder}"], None
         for attempt, (step, point, *victims) in enumerate(kills):
             running = self.start_held(step, *start, point=point, attempt=attempt)

@@ -54,7 +54,7 @@ class Metrics(CommandTest):
         said = self.refusal("checkpoint.monitor=val/f1/11")  # which classes there are is known from the data
         self.assertIn("no metric is called val/f1/11; did you mean val/f1/1?", said)
 
-    def test_a_metric_that_there_is_not_is_told_in_one_line(self):
+    def test_a_metric_that_there_is_not_is_reported_in_one_line(self):
         for words, reason in (
                 ("objective.metrics=[f1_macro]", 'cross_entropy has no metric "f1_macro"; did you mean f1?'),
                 ("objective={name: mse, metrics: [mean_iou]}", 'mse has no metric "mean_iou", which is one of classes: cross_entropy'),

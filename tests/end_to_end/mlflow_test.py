@@ -173,8 +173,8 @@ class ALateServer(MlflowTest):  # the first class: a start takes longer than mos
         self.assertEqual(running.err().count("does not have all of the run"), 1, running.err())
         self.send_rest(running, self.run_folder, code=1)
         self.server.start()
-        for told in ("the run has ended: completed", "there is nothing new"):
-            self.assertIn(told, self.send_rest(running, self.run_folder).err())
+        for reported in ("the run has ended: completed", "there is nothing new"):
+            self.assertIn(reported, self.send_rest(running, self.run_folder).err())
             self.assert_all_rows_arrived()
             self.assertEqual(self.status(), "FINISHED")
             self.assertIn("summary.json", self.server.artifacts(self.run_there()))
@@ -210,7 +210,7 @@ class MlflowLogger(MlflowTest):
         self.assertEqual((list(table.columns)[:5], len(table)), (["id", "image", "guess", "truth", "right"], 6))
 
     def test_a_server_and_a_follower_that_are_killed_cost_no_row(self):
-        # It has to catch up while the training goes on: at ten steps a second there are no more rows than a busy machine takes.
+        # It has to catch up while the training continues: at ten steps a second there are no more rows than a busy machine takes.
         running = self.start(*self.words, "trainer.max_epochs=100000", env={"DDPRUN_FAULT": "slow:computing:0"})
         self.wait_for_metric(running, 4)
         self.server.kill()

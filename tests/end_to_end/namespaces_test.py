@@ -113,7 +113,7 @@ class Namespaces(EngineTest):
         self.assert_end(launchers, 0, 0, 0)
         self.assertEqual(differences(self.run_dir, self.alone("trainer.max_epochs=8")), {})
 
-    def test_a_node_that_is_cut_off_is_lost_and_the_others_go_on(self):
+    def test_a_node_that_is_cut_off_is_lost_and_the_others_carry_on(self):
         launchers = self.launch_held("launch.node_timeout_seconds=3", nodes=f"1:{NODES}")
         self.set_link(2, "down")
         self.assert_end(launchers[:2], 0, 0)

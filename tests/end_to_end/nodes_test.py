@@ -44,7 +44,7 @@ class NodesTest(CommandTest):
 
 
 class Training(NodesTest):
-    def test_nodes_find_their_places_whoever_comes_first(self):
+    def test_nodes_find_their_places_who_comes_first(self):
         launchers = [self.launch(None, 2, "trainer.global_batch=14") for _ in range(2)]
         self.assert_ends(launchers, 0, 0)
         self.assertEqual(summary(self.run_dir)["nodes"], 2)
@@ -55,7 +55,7 @@ class Training(NodesTest):
         self.assert_ends([self.launch(0, 2, workers=1), self.launch(1, 2, workers=3)], 0, 0)
         self.assertEqual(summary(self.run_dir)["world_size"], 4)
 
-    def test_a_run_goes_on_with_another_number_of_nodes(self):
+    def test_a_run_continues_with_another_number_of_nodes(self):
         self.assert_ends(self.launch_all(2, "trainer.max_steps=7"), 0, 0)
         self.ddprun("resume", self.run_dir, "trainer.max_steps=0")
         self.assertEqual(summary(self.run_dir)["samples"], 2 * 610)
@@ -116,7 +116,7 @@ class Mistakes(NodesTest):
         self.assertFalse((self.run_dir / "logs/rank_1.log").exists(), "its worker was started")
 
     def test_another_folder_on_another_node(self):
-        """Without a token nobody tells this node where to write."""
+        """Without a token nobody shows this node where to write."""
         nodes = [self.launch(0, 2), self.launch(1, 2, folder=self.folder / "mine")]
         self.assert_ends(nodes, 2, 2)
         self.assertIn(f"says that the run's folder is {self.run_dir}, but by this node's command it is", nodes[1].err())
@@ -128,7 +128,7 @@ class Mistakes(NodesTest):
         self.assertIn(f"the run is done: {self.run_dir}\n", nodes[1].err())
         self.assertFalse((self.folder / "mine").exists())
 
-    def test_a_batch_smaller_than_the_world_is_told_everywhere(self):
+    def test_a_batch_smaller_than_the_world_is_reported_everywhere(self):
         launchers = self.launch_all(2, "trainer.global_batch=3", workers=2)
         self.assertEqual(self.ends(launchers), [2, 2])
         self.assertIn("3 samples for the 4 workers of 2 nodes", launchers[0].err())
@@ -169,7 +169,7 @@ class Ends(NodesTest):
             self.assertRegex(launcher.err(), r"rank 1 on \S+ failed first: killed by SIGKILL")
         self.assert_nothing_left()
 
-    def test_a_restart_goes_on_bit_by_bit(self):
+    def test_a_restart_continues_bit_by_bit(self):
         launchers = self.started("launch.max_restarts=2", "launch.restart_seconds=0.1")
         os.kill(self.workers()[1], signal.SIGKILL)
         self.assert_ends(launchers, 0, 0)
@@ -210,7 +210,7 @@ class Ends(NodesTest):
         second.wait(WITHIN)
         self.assert_nothing_left()
 
-    def test_with_min_max_the_others_go_on(self):
+    def test_with_min_max_the_others_carry_on(self):
         gate = Gate(self, 10)
         launchers = [self.launch(None, "1:3", *self.WORDS, env=gate.env) for _ in range(3)]
         gate.wait()
@@ -233,7 +233,7 @@ class Ends(NodesTest):
         ended = summary(self.run_dir)
         self.assertEqual((ended["world_size"], ended["samples"]), (2, 2 * 610))
 
-    def test_with_min_max_who_is_told_to_end_leaves_and_only_what_nobody_goes_on_with_is_to_be_resumed(self):
+    def test_with_min_max_who_is_asked_to_end_leaves_and_only_what_nobody_continues_with_is_to_be_resumed(self):
         gate = Gate(self, 4)
         first, second = (self.launch(node, "1:2", env=gate.env) for node in range(2))
         gate.wait(first)

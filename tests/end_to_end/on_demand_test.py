@@ -121,16 +121,16 @@ class OnDemand(CommandTest):
         self.clone.put(*OF_DIGITS)
         self.assertIn("the name is taken", self.ddprun("plugins", "check", mine, code=1).out())
 
-    def test_a_failed_build_is_told_once(self):
+    def test_a_failed_build_is_reported_once(self):
         (self.clone.folder / "broken").touch()
-        told = self.assert_refused(DIGITS, "model=mlp", "optimizer=adam")
-        self.assertRegex(told, "x.cpp:1: error: broken\n.*model mlp, optimizer adam are not built, and needed here: the lines above say why")
+        reported = self.assert_refused(DIGITS, "model=mlp", "optimizer=adam")
+        self.assertRegex(reported, "x.cpp:1: error: broken\n.*model mlp, optimizer adam are not built, and needed here: the lines above say why")
         self.assertEqual(self.clone.calls(), [named("models/mlp", "optimizers/adam")])
 
     def test_where_nothing_may_be_built_it_says_how_to(self):
-        told = self.assert_refused(DIGITS, "model=mlp", env={"DDPRUN_ON_DEMAND": "no"})
+        reported = self.assert_refused(DIGITS, "model=mlp", env={"DDPRUN_ON_DEMAND": "no"})
         self.assertIn(f"model mlp is not built yet, and nothing is built here; in a shell: {self.clone.build} lib/ddprun/plugins/models/mlp.so",
-                      told)
+                      reported)
         self.assertEqual(self.clone.calls(), [])
 
     def test_an_installed_one_builds_nothing(self):
@@ -138,7 +138,7 @@ class OnDemand(CommandTest):
         self.assertIn("there is no model plugin mlp; ", self.assert_refused(DIGITS, "model=mlp"))
         self.assertEqual(self.clone.calls(), [])
 
-    def test_two_at_once_both_go_on(self):
+    def test_two_at_once_both_carry_on(self):
         both = [self.start("check", "--no-data", DIGITS, "model=mlp") for _ in range(2)]
         self.assertEqual([running.wait() for running in both], [0, 0], both[0].text() + both[1].text())
 
@@ -149,7 +149,7 @@ class OnDemand(CommandTest):
         self.ddprun("check", "--no-data", DIGITS, "model=mlp")
         self.assertLessEqual(named("models/mlp"), self.clone.calls()[0])
 
-    def test_a_program_that_the_build_has_replaced_does_not_go_on(self):
+    def test_a_program_that_the_build_has_replaced_does_not_carry_on(self):
         build = self.clone.build.read_text()
         for replaced, model in (("bin/ddprun", "mlp"), ("lib/ddprun/program.so", "lenet")):
             file, new = self.clone.prefix / replaced, self.folder / "new"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checkpoints without the weights that never train (checkpoint.only_trainable): small ones, which whoever reads a checkpoint reads as
+"""Checkpoints without the weights that never train (checkpoint.only_trainable): small ones, which who reads a checkpoint reads as
 those of the whole model; and the base below them is the run's, or refused."""
 
 import json
@@ -63,7 +63,7 @@ class OnlyTrainable(CommandTest):
 
     # The same, but for the size
 
-    def test_whoever_reads_a_checkpoint_gets_the_whole_network(self):
+    def test_who_reads_a_checkpoint_gets_the_whole_network(self):
         for run, words in (("part", [ON]), ("whole", [])):
             running = self.ddprun(*WORDS, *words, "trainer.ema_decay=0.9", "launch.workers=2", f"run.dir={run}")
             said = ("checkpoint.only_trainable: checkpoints leave out 6 of 10 parameters, " in running.err())
@@ -98,7 +98,7 @@ class OnlyTrainable(CommandTest):
         alone = self.exported("part", "--only-trainable")
         self.assertEqual(alone.keys(), self.held("part").keys())
         self.assert_same(alone | {name: self.held("whole")[name] for name in FROZEN}, self.exported("whole"))
-        self.assertIn("has all weights, and does not tell which of them train",
+        self.assertIn("has all weights, and does not say which of them train",
                       self.ddprun("export", "whole", "--only-trainable", "--out", "a.pt", code=2).err())
         self.assertIn("--only-trainable is for files of weights",
                       self.ddprun("export", "part", "--only-trainable", "--out", "a.ts", code=2).err())
@@ -129,9 +129,9 @@ class OnlyTrainable(CommandTest):
         undo()
         self.assert_same(self.exported("run"), expected)
         (self.folder / "base.safetensors").rename(self.folder / "moved.safetensors")
-        told = self.start(*resume)
-        self.assertNotEqual(told.wait(), 0)
-        self.assertIn("base.safetensors: no such file or folder; the run needs it to resume, since ", told.err())
+        reported = self.start(*resume)
+        self.assertNotEqual(reported.wait(), 0)
+        self.assertIn("base.safetensors: no such file or folder; the run needs it to resume, since ", reported.err())
         self.assertEqual(self.predictions("run", "pretrained.file=moved.safetensors"), predicted)
         self.ddprun(*resume, "pretrained.file=moved.safetensors")
         self.ddprun(*WORDS, "trainer.max_steps=12", "pretrained.file=moved.safetensors", "run.dir=whole")

@@ -79,7 +79,7 @@ class Photos(CommandTest):
         checked = self.ddprun("check", "experiments/imagenet_folder.yaml", "dataset.root=photos", "trainer.global_batch=8").out()
         self.assertIn("trains resnet on image_folder", checked)
 
-    def test_what_is_left_alone_is_told_by_check_data_and_the_run(self):
+    def test_what_is_left_alone_is_reported_by_check_data_and_the_run(self):
         for name in ("train/lake/notes.txt", "train/wood/.DS_Store", "README", "annotations/a.xml"):
             (self.folder / "photos" / name).parent.mkdir(exist_ok=True)
             (self.folder / "photos" / name).write_text("no picture")

@@ -95,7 +95,7 @@ class PredictNew(CommandTest):
         self.assertIn("if they have moved, dataset.KEY=PLACE says where to; `ddprun predict --input FILES` takes new files",
                       self.assert_refused("predict", "run", "--split", "val", "--out", "q.csv"))
 
-    def test_ink_on_paper_is_told_of_where_the_training_pictures_are_light_on_dark(self):
+    def test_ink_on_paper_is_informed_of_where_the_training_pictures_are_light_on_dark(self):
         self.ddprun(*SMALL, "run.dir=run")
         for name, brightness in (("ink", 225), ("chalk", 30)):
             (self.folder / f"{name}.png").write_bytes(png(28, (brightness,), channels=1))

@@ -130,7 +130,7 @@ class SeveralRuns(CommandTest):
 
 
 class Events(CommandTest):
-    def test_tell_of_attempts_checkpoints_and_the_end(self):
+    def test_reports_attempts_checkpoints_and_the_end(self):
         run = self.start_held(12, *SMALL, "model=mlp", "run.dir=run")
         run.send(signal.SIGTERM)
         self.assertEqual(run.wait(), 75)
@@ -145,7 +145,7 @@ class Events(CommandTest):
         self.assertEqual(second[-1]["kind"], "end")
         self.assertIn("checkpoint", [event["kind"] for event in second])
 
-    def test_tell_of_a_failure_and_the_restart(self):
+    def test_reports_a_failure_and_the_restart(self):
         self.ddprun(*SMALL, "model=mlp", "run.dir=run", "launch.max_restarts=1", "launch.restart_seconds=0", "launch.workers=2",
                     env={"DDPRUN_FAULT": "kill:computing:12:1"})
         folder = self.folder / "run"
@@ -188,7 +188,7 @@ SAID = {
 }
 
 
-class Telling(CommandTest):
+class Saying(CommandTest):
     """They work from any folder, and start nothing."""
 
     def check(self, words, *patterns):
@@ -215,7 +215,7 @@ class Telling(CommandTest):
         warned = self.ddprun("check", "--no-data", *QUICK, "launch.workers=32", "trainer.global_batch=100").err()
         self.assertIn("each of the 32 workers gets only 3 of 100 samples", warned)
 
-    def test_quiet_tells_nothing_and_verbose_what_is_loaded(self):
+    def test_quiet_says_nothing_and_verbose_what_is_loaded(self):
         quiet = self.ddprun("--quiet", *QUICK, "run.dir=quiet")
         self.assertEqual((quiet.out(), quiet.err()), ("", ""))
         self.assertRegex(self.ddprun(*QUICK, "run.dir=verbose", "--verbose").err(), r"(?m)^ddprun: debug: loads .*/models/mlp\.so$")

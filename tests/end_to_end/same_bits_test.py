@@ -117,7 +117,7 @@ class SameBits(SameBitsTest):
         threads = self.assert_refused(*SMALL, "trainer.shards=4", "launch.threads=2", env={"OMP_THREAD_LIMIT": "1"})
         self.assertIn("launch.threads: 2 for each worker, but OMP_THREAD_LIMIT=1 may give it fewer", threads)
 
-    def test_a_run_keeps_its_shards_and_tells_of_other_threads(self):
+    def test_a_run_keeps_its_shards_and_reports_other_threads(self):
         run = self.train("run", FEW, "trainer.max_steps=1")
         for words in (["resume", run], [*FEW, f"checkpoint.resume={run}"]):
             refused = self.ddprun(*words, "trainer.shards=4", code=2).err()
@@ -170,7 +170,7 @@ class EveryNetwork(SameBitsTest):
 
 @nightly
 class Schedules(SameBitsTest):
-    """Workers and launchers are killed, nodes leave and join, and what has ended goes on with others: SAME_BITS_SCHEDULES times."""
+    """Workers and launchers are killed, nodes leave and join, and what has ended continues with others: SAME_BITS_SCHEDULES times."""
 
     def test_whatever_happens_the_end_has_the_bits_of_one_worker_alone(self):
         whole = self.train("whole", LONG)

@@ -133,13 +133,13 @@ class Schema(CommandTest):
                 self.assertEqual(bool(found), code != 0, f"{text}: {found}")
             for lines in self.documents(texts):
                 (self.folder / "e.yaml").write_text("\n".join(lines))
-                told = self.ddprun("check", "--no-data", "e.yaml", code=code).err()
+                reported = self.ddprun("check", "--no-data", "e.yaml", code=code).err()
                 for number, line in enumerate(lines, start=1):
                     if code and line != BASE:
-                        self.assertIn(f"e.yaml:{number}:", told, line)
+                        self.assertIn(f"e.yaml:{number}:", reported, line)
 
     def documents(self, texts):
-        """The texts in as few files as their keys allow, as lines: ddprun tells the mistakes of a file all at once."""
+        """The texts in as few files as their keys allow, as lines: ddprun shows the mistakes of a file all at once."""
         files = []
         for text in texts:
             keys = set(yaml.load(text, Loader=core_loader()))

@@ -45,11 +45,11 @@ class Shards(CommandTest):
         pathlib.Path(f"{name}.yaml").write_text(f"seed: 3\nmodel: mlp\ndataset: {dataset}, size: {SIDE}, flip: true}}\n"
                                                 "optimizer: {plugin: sgd, lr: 0.05}\nlaunch: {device: cpu, threads: 1}\n")
 
-    def test_they_train_as_the_folder_does_and_go_on_from_the_middle_of_a_shard(self):
+    def test_they_train_as_the_folder_does_and_continue_from_the_middle_of_a_shard(self):
         pathlib.Path("classes.json").write_text(json.dumps(CLASSES))
-        told = self.ddprun("data", "shards.yaml").out()
+        reported = self.ddprun("data", "shards.yaml").out()
         for name in CLASSES:
-            self.assertRegex(told, rf"{name} +61 +10")
+            self.assertRegex(reported, rf"{name} +61 +10")
         folder, shards = (self.train(name, f"{name}.yaml", *WORDS) for name in ("folder", "shards"))
         self.assert_same_end(shards, folder)
         self.assert_same_end(self.kill_and_resume("killed", (6,), "shards.yaml", *WORDS), shards)

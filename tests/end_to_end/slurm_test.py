@@ -19,7 +19,7 @@ SCRIPT = """
 import os, pathlib, sys
 import ddprun
 run = ddprun.train(*sys.argv[1:])
-pathlib.Path("told" + os.environ["SLURM_PROCID"]).write_text(f"{run.path} {run.status} {run.history('val/loss')}")
+pathlib.Path("reported" + os.environ["SLURM_PROCID"]).write_text(f"{run.path} {run.status} {run.history('val/loss')}")
 """
 CLUSTER = None
 
@@ -79,9 +79,9 @@ class Steps(SlurmTest):
         package = {"PYTHONPATH": str(ROOT / "sdk/python")}
         words = (*WORDS, f"run.dir={self.run_dir}", "launch.workers=1")
         self.assert_ends(self.start_program("srun", "-N2", "--ntasks-per-node=1", sys.executable, "-B", "script.py", *words, env=package), 0)
-        told = [(self.folder / f"told{node}").read_text() for node in range(2)]
-        self.assertEqual(told[0], told[1])
-        self.assertRegex(told[0], rf"^{re.escape(str(self.run_dir))} completed \[\d")
+        reported = [(self.folder / f"reported{node}").read_text() for node in range(2)]
+        self.assertEqual(reported[0], reported[1])
+        self.assertRegex(reported[0], rf"^{re.escape(str(self.run_dir))} completed \[\d")
         self.assert_world(2, 2)
 
 
@@ -148,12 +148,12 @@ class JobTest(SlurmTest):
         end(number)
         self.wait_for_job(number, lambda job: job["Restarts"] == "1", "the job to be requeued")
         self.run_dir = self.run_dir.resolve()
-        self.assert_it_went_on(number)
+        self.assert_it_continued(number)
 
     def wait_for_requeue(self, number):
         self.wait_for_job(number, lambda job: (job["JobState"], job["Restarts"]) == ("PENDING", "1"), "the job to be requeued")
 
-    def assert_it_went_on(self, number):
+    def assert_it_continued(self, number):
         self.assert_job_ends(number, "COMPLETED", "0:0")
         self.assertEqual(self.job(number)["Restarts"], "1")
         self.assertRegex(self.text(number), rf"resuming .*{re.escape(self.run_dir.name)}\n")
@@ -216,7 +216,7 @@ class Requeue(JobTest):
         self.assertEqual(self.job(number)["Restarts"], "0")
         self.assertIn("not requeued from here", self.text(number))
 
-    def test_a_step_without_a_batch_job_is_told(self):
+    def test_a_step_without_a_batch_job_is_reported(self):
         running = self.start_program("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", LONG, "launch.requeue=true",
                                      env=self.gate.env)
         self.gate.wait(running)
@@ -226,7 +226,7 @@ class Requeue(JobTest):
 
 
 class Submit(JobTest):
-    """`ddprun submit --slurm`: its script is what Slurm takes, and the job goes on in the folder where it began."""
+    """`ddprun submit --slurm`: its script is what Slurm takes, and the job continues in the folder where it began."""
 
     NAME = "90 % of #it's"
     path = slurm.SYSTEM_PATH
@@ -247,7 +247,7 @@ class Submit(JobTest):
         path = self.folder / "outputs" / self.NAME / f"slurm-{number}.out"
         return path.read_text() if path.exists() else ""
 
-    def test_it_trains_and_goes_on_after_a_signal(self):
+    def test_it_trains_and_continues_after_a_signal(self):
         number = self.submit("launch.requeue=true", "resources.slurm=[--comment=two words, --partition=graceful]")
         self.wait_for_gate(number)
         job = CLUSTER.run("scontrol", "show", "job", number)
@@ -280,7 +280,7 @@ class Submit(JobTest):
         self.assert_job_ends(number, "FAILED", "1:0")
         self.assertIn("ddprun: resources.setup: failed with 1: false", self.text(number))
 
-    def test_what_slurm_refuses_is_told(self):
+    def test_what_slurm_refuses_is_reported(self):
         refused = self.ddprun("submit", "--slurm", *WORDS, "resources.slurm=[--partition=none]", code=1)
         self.assertIn("ddprun: error: sbatch: sbatch: error: invalid partition specified: none", refused.err())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stopping a run, and everything by which one goes on: resume, checkpoint.resume, other worlds, broken checkpoints."""
+"""Stopping a run, and everything by which one continues: resume, checkpoint.resume, other worlds, broken checkpoints."""
 
 import fcntl
 import hashlib
@@ -166,7 +166,7 @@ class StopAndResume(CommandTest):
         self.assertFalse(running.ended(), running.text())
         self.stop(running)
 
-    def test_auto_goes_on_with_the_unfinished_run_and_starts_anew_where_there_is_none(self):
+    def test_auto_continues_with_the_unfinished_run_and_starts_anew_where_there_is_none(self):
         for words in ((), ("run.dir=run",)):
             auto = [*WORDS, WORKERS, "checkpoint.resume=auto", *words]
             self.kill(self.start_held(12, *auto))
@@ -268,7 +268,7 @@ class StopAndResume(CommandTest):
         self.say(last, ddprun="0.0.9")
         self.assertIn("was saved by ddprun 0.0.9, and this is ddprun ", self.ddprun("resume", "run").err())
 
-    def test_a_run_that_stopped_early_goes_on_with_more_patience(self):
+    def test_a_run_that_stopped_early_continues_with_more_patience(self):
         stopping = "early_stopping={monitor: train/loss, mode: max, patience: 1}"
         self.ddprun(*WORDS, WORKERS, f"+{stopping}", "run.dir=run")
         stopped = summary(self.run_folder)
@@ -291,7 +291,7 @@ class StopAndResume(CommandTest):
         self.ddprun("resume", stopped)
         self.assert_same_end(stopped)
 
-    def test_another_number_of_workers_goes_on_at_the_same_sample(self):
+    def test_another_number_of_workers_continues_at_the_same_sample(self):
         step = self.stop(self.begin(14))
         stopped = self.run_folder
         for workers, order in ((3, "true"), (1, "false")):

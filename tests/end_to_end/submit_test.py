@@ -34,7 +34,7 @@ class SubmitTest(CommandTest):
         self.assertIn("\nsrun ", (self.folder / "job.sh").read_text())
         self.assertIn("job.sh exists already", self.assert_refused(*write))
 
-    def test_all_mistakes_are_told_before_the_queue(self):
+    def test_all_mistakes_are_reported_before_the_queue(self):
         env = self.program("sbatch", "touch submitted")
         refused = self.assert_refused("submit", "--slurm", EXPERIMENT, "model.hiden=1", "resources.memory=much", env=env)
         self.assertIn("model.hiden: unknown key", refused)

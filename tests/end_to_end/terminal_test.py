@@ -62,7 +62,7 @@ class Terminal(CommandTest):
                             ("\x1b[31mb", "ddprun: error: ?[31mb: No such file or directory")):
             self.assertEqual(ESCAPE.sub("", self.type_in_terminal("verify", name)[1]), words + "\r\n")
 
-    def test_ctrl_c_saves_and_tells_how_to_go_on(self):
+    def test_ctrl_c_saves_and_says_how_to_carry_on(self):
         code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=100000", keys=b"\x03")
         self.assertEqual(code, 75, text)
         self.assertIn("saving a checkpoint", text)

@@ -60,18 +60,18 @@ class Text(CommandTest):
                         self.assertAlmostEqual(row["tokens_per_second"] / row["samples_per_second"], context, places=6)
                         self.assertAlmostEqual(row["mfu"] * 0.5e12 * workers / row["model_flops_per_second"], 1, places=6)
 
-    def test_an_objective_that_nobody_asks_for_is_told(self):
+    def test_an_objective_that_nobody_asks_for_is_reported(self):
         short = ["trainer.max_steps=2", "trainer.precision=bf16"]
         quiet = self.ddprun(*SMALL, *short, "run.dir=quiet")
         self.assertNotIn("objective", quiet.err())
-        told = self.ddprun(*SMALL, *short, "objective=mse", "run.dir=told")
-        self.assertIn("objective: the model transformer computes its own loss", told.err())
+        reported = self.ddprun(*SMALL, *short, "objective=mse", "run.dir=reported")
+        self.assertIn("objective: the model transformer computes its own loss", reported.err())
         asked = self.ddprun("experiments/digits.yaml", "dataset.train_size=64", "model=mlp", "trainer.max_steps=1",
                             "objective={name: cross_entropy, label_smoothing: 0.1}", "launch.device=cpu",
                             "run.dir=asked")
         self.assertNotIn("loss of its own", asked.err())
 
-    def test_data_that_are_no_texts_are_told(self):
+    def test_data_that_are_no_texts_are_reported(self):
         (self.folder / "mine.txt").write_bytes("caf\u00e9".encode("latin1"))
         message = self.assert_refused(*SMALL, "~dataset.size", "dataset.file=mine.txt")
         self.assertIn("mine.txt: byte 3, 0xE9 in line 1, is not UTF-8", message)

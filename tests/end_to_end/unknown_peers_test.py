@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A run listens where it says and nowhere else, and whoever knocks there does not stop it."""
+"""A run listens where it says and nowhere else, and who knocks there does not stop it."""
 
 import ipaddress
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Are the checkpoints of a run what they were? Whole ones, broken ones, and those of a run that goes on meanwhile."""
+"""Are the checkpoints of a run what they were? Whole ones, broken ones, and those of a run that continues meanwhile."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ class Verify(CommandTest):
         lines = self.ddprun("verify", what, code=code).out().splitlines()
         return {line.split()[0]: line for line in lines}
 
-    def test_whole_checkpoints_are_told_with_size_and_time(self):
+    def test_whole_checkpoints_are_reported_with_size_and_time(self):
         self.train()
         before = {path: path.read_bytes() for path in self.run_folder.rglob("*") if path.is_file()}
         lines = self.verify(0)
@@ -36,7 +36,7 @@ class Verify(CommandTest):
         self.assertIn("copy  ok  ", self.ddprun("verify", "copy").out())
         self.assertEqual({path: path.read_bytes() for path in self.run_folder.rglob("*") if path.is_file()}, before)
 
-    def test_each_flaw_is_told_with_the_file(self):
+    def test_each_flaw_is_reported_with_the_file(self):
         self.train()
         flipped = self.checkpoints / "step_00000010/model.safetensors"
         content = bytearray(flipped.read_bytes())

@@ -111,7 +111,7 @@ class Sampling(CommandTest):
         print(f"macro recall {plain:.3f}, balanced {balanced:.3f}")
         self.assertGreater(balanced, plain + 0.1)
 
-    def test_what_cannot_be_drawn_is_told_in_one_line(self):
+    def test_what_cannot_be_drawn_is_reported_in_one_line(self):
         (self.folder / "few.txt").write_text("1\n2\n")
         (self.folder / "odd.txt").write_text("1\n" * 359 + "-1\n")
         (self.folder / "none.txt").write_text("0\n" * 360)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever fails, wherever: the run ends in time or goes on by itself, and its numbers are those of a run that never failed.
+"""Whatever fails, wherever: the run ends in time or continues by itself, and its numbers are those of a run that never failed.
 
 Runs a sample of the matrix, nightly all of it, and with FAULTS those that this regular expression finds: FAULTS='hang:.*on 2 x 1'.
 """
@@ -49,7 +49,7 @@ class Faults(CommandTest):
     # What happens from outside, to a worker that is stopped at the point. Each returns how to undo it.
 
     def frozen(self, fault, run, worker, launchers):
-        """The kernel of a machine whose processes are stopped goes on answering for them."""
+        """The kernel of a machine whose processes are stopped continues answering for them."""
         launcher = launchers[fault.rank // fault.workers]
         stopped = [pid for rank, pid in self.workers().items() if rank // fault.workers == fault.rank // fault.workers]
         for pid in stopped:
@@ -64,7 +64,7 @@ class Faults(CommandTest):
         return lambda: None
 
     def mute(self, fault, run, worker, launchers):
-        """The launcher alone stands still. Its worker goes on, and finds that the others have given it up."""
+        """The launcher alone stands still. Its worker continues, and finds that the others have given it up."""
         launcher = launchers[fault.rank // fault.workers]
         launcher.send(signal.SIGSTOP)
         for other in launchers:
@@ -92,8 +92,8 @@ class Faults(CommandTest):
         files = sorted(newest.iterdir())
         file = files[number % len(files)]
         flip_a_bit(file, number % file.stat().st_size)
-        told = self.ddprun("verify", run, code=1).out()
-        self.assertRegex(told, rf"{newest.name}  BROKEN .*{re.escape(file.name)}")
+        reported = self.ddprun("verify", run, code=1).out()
+        self.assertRegex(reported, rf"{newest.name}  BROKEN .*{re.escape(file.name)}")
         os.kill(worker, signal.SIGKILL)
         self.flipped = file
         return lambda: None
@@ -111,7 +111,7 @@ class Faults(CommandTest):
     def assert_restarted(self, fault, launchers, text):
         leader = launchers[0].err()
         self.assertIn("restart 1 of 1", leader)
-        if fault.is_told_with_its_rank:
+        if fault.is_reported_with_its_rank:
             self.assertRegex(leader, rf"rank {fault.rank}\b.* has hung|all ranks have stalled", text)
         if fault.kind.name == "corrupt":
             self.assertRegex(leader, rf"all ranks failed: after step \d+ the ranks hold different networks: .*rank {fault.rank} on ", text)
@@ -166,7 +166,7 @@ class Faults(CommandTest):
                 self.assert_failed(fault, run, launchers, text)
             case Outcome.LOST:
                 self.assertIn(fault.kind.message, text)
-            case Outcome.GOES_ON:
+            case Outcome.CONTINUES:
                 self.assertNotRegex(text, "restart|has hung|have stalled")
         if ended:
             self.assert_resumed(fault, self.ddprun("resume", run, f"launch.workers={fault.world_size}"), text)

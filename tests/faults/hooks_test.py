@@ -136,7 +136,7 @@ class Hooks(CommandTest):
                 place = "" if said.startswith("ddprun: ") else re.escape(PLACES[hook.partition(".")[0]])
                 self.check(Fault(hook, way, 1, 1 if hook == "dataset.prepare" else 1 + number % 2), place + said, *end)
 
-    def test_a_hook_that_hangs_is_told_from_the_ranks_that_wait_for_it(self):
+    def test_a_hook_that_hangs_is_distinguished_from_the_ranks_that_wait_for_it(self):
         for number, world in enumerate(((1, 2), (2, 1))):
             fault = Fault("model.step", "hang", *world)
             with self.subTest(fault=str(fault)):

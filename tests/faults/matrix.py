@@ -29,11 +29,11 @@ LOSES_NODES = {"message": f"silent for {SILENCE} s", "words": (f"launch.node_tim
 
 
 class Outcome(enum.Enum):
-    RESTARTS = "the attempt ends on all ranks, and the run goes on from its last checkpoint"
-    FAILS = "the run ends, all ranks say why, and `ddprun resume` goes on from its last checkpoint"
-    LOST = "the other nodes end within their limit, the frozen one once it goes on, and `ddprun resume` does from the last checkpoint"
-    REFUSED = "the run ends, for nothing that it could go on from is whole; with the broken moved away it begins anew"
-    GOES_ON = "nothing ends"
+    RESTARTS = "the attempt ends on all ranks, and the run continues from its last checkpoint"
+    FAILS = "the run ends, all ranks say why, and `ddprun resume` continues from its last checkpoint"
+    LOST = "the other nodes end within their limit, the frozen one once it continues, and `ddprun resume` does from the last checkpoint"
+    REFUSED = "the run ends, for nothing that it could continue from is whole; with the broken moved away it begins anew"
+    CONTINUES = "nothing ends"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,19 +64,19 @@ def deaths():
     yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, least_nodes=2, tried=1,
                while_stopped=True, **LOSES_NODES)  # with the launcher and all workers of its node
     yield Kind("mute", "stop", points=POINTS[1:], outcome=Outcome.LOST, least_nodes=2, tried=1,
-               while_stopped=True, **LOSES_NODES)  # with its launcher, not the node's other workers; it goes on before that does
+               while_stopped=True, **LOSES_NODES)  # with its launcher, not the node's other workers; it continues before that does
     yield Kind("orphans", "kill", tried=1, words=(WITH_CHILDREN,))
 
 
 def numbers():
     yield Kind("nan_stop", "nan", points=("computing",), outcome=Outcome.FAILS, message="the gradients are not finite")
     for name in ("skip", "rollback"):
-        yield Kind(f"nan_{name}", "nan", points=("computing",), outcome=Outcome.GOES_ON, leaves_out=True,
+        yield Kind(f"nan_{name}", "nan", points=("computing",), outcome=Outcome.CONTINUES, leaves_out=True,
                    words=(f"trainer.on_nonfinite={name}",))
 
 
 def disks():
-    yield Kind("slow", "slow", outcome=Outcome.GOES_ON, tried=1)
+    yield Kind("slow", "slow", outcome=Outcome.CONTINUES, tried=1)
     unhurried = {"injected": "stop", "while_stopped": True}
     saving = ("saving", *SAVE_POINTS)
     yield Kind("full", points=saving, outcome=Outcome.FAILS, message="No space left on device", tried=2, **unhurried)
@@ -122,13 +122,13 @@ class Fault:
             whole = SAVE_POINTS.index(self.point) >= SAVE_POINTS.index("after_rename")
             return {SAVED_STEP} if whole else {SAVED_STEP - EVERY}
         begun = {"evaluating": EPOCH_STEP - 1, "agreeing": SAVED_STEP - EVERY}.get(self.point, SAVED_STEP)
-        if self.point == "saving":  # which goes on while training waits for it
+        if self.point == "saving":  # which continues while training waits for it
             return {SAVED_STEP - EVERY, SAVED_STEP}
         return {begun - EVERY, begun} if self.asynchronous else {begun}
 
     @property
     def resumed_steps(self):
-        """Of which one is where the run goes on; 0: at its start."""
+        """Of which one is where the run continues; 0: at its start."""
         if self.kind.name == "flip":
             return {step - EVERY for step in self.saved_steps}
         if self.kind.name == "full" and self.point == "before_rename":
@@ -146,7 +146,7 @@ class Fault:
         return Outcome.FAILS if self.kind.name == "throw" and self.point in written else self.kind.outcome
 
     @property
-    def is_told_with_its_rank(self):
+    def is_reported_with_its_rank(self):
         return self.kind.name in ("stop", "hang") and self.world_size > 1 and self.point in STEP_POINTS
 
     @property

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shards of pictures, with right checksums; and indexes of a shard that is right, told apart by the first byte.
+// Shards of pictures, with right checksums; and indexes of a shard that is right, distinguished by the first byte.
 #include "shard.h"
 
 #include "fuzz/fuzz_target.h"

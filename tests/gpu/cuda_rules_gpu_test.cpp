@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What CUDA's documentation says of captures, events and errors, a row for each rule, or what a driver did of which it
-// says nothing. The pretend GPUs (tests/pretend_gpu) follow these rules: a row that fails on a real GPU tells what to
+// says nothing. The pretend GPUs (tests/pretend_gpu) follow these rules: a row that fails on a real GPU says what to
 // change there. tools/gpu_check asks there.
 #include "gpu/gpu_test.h"
 
@@ -294,7 +294,7 @@ const std::vector<Rule>& rules() {
        }},
       {"ADeviceThatIsNotThereCannotBeSet", "Runtime API, cudaSetDevice", cudaErrorInvalidDevice,
        [](Things&) { return CUDA(cudaSetDevice, 1000); }},
-      {"ALastErrorIsToldOnce", "Runtime API, cudaGetLastError", cudaSuccess,
+      {"ALastErrorIsReportedOnce", "Runtime API, cudaGetLastError", cudaSuccess,
        [](Things&) {
          CUDA(cudaSetDevice, 1000);
          return CUDA(cudaGetLastError), CUDA(cudaGetLastError);

@@ -172,7 +172,7 @@ TEST_F(Gpu, SeveralInOneProcessHaveGeneratorsOfTheirOwn) {
   for (const auto device : all->devices()) EXPECT_EQ(all->generator(device).device(), device);
 }
 
-TEST_F(Gpu, TimerTellsTheGpusOwnTimes) {
+TEST_F(Gpu, TimerSaysTheGpusOwnTimes) {
   const auto timer = backend_->make_timer();
   const int64_t side = gpus_are_pretended() ? 512 : 4096;  // a CPU takes half a minute for what a GPU does at once
   const auto values = at::rand({side, side}, at::TensorOptions(backend_->device()));

@@ -47,7 +47,7 @@ TEST(KernelCompiler, HasItsPartsFromOnePlace) {
   EXPECT_EQ(folders_of("libnvrtc-builtins"), folders_of("libnvrtc.so"));
 }
 
-TEST(KernelCompiler, TellsOfAnUnknownGpu) {
+TEST(KernelCompiler, ReportsAnUnknownGpu) {
   const auto error = error_of([&] { compile_kernels(kImageKernel, "sm_1"); });
   EXPECT_THAT(error, testing::HasSubstr("sm_1"));
 }

@@ -42,7 +42,7 @@ void fail(const ddprun::WorkerPlace& place, const std::string& value) {
                                         parts.at(1), parts.at(2), std::stol(parts.at(3))});
 }
 
-// Tells the reader of a FIFO who we are, and keeps it open: it reads the end of file when the last of us is dead.
+// Shows the reader of a FIFO who we are, and keeps it open: it reads the end of file when the last of us is dead.
 void hold(const ddprun::WorkerPlace& place, const std::string& fifo) {
   const int fd = ::open(fifo.c_str(), O_WRONLY);
   print(fd, std::to_string(place.rank) + " " + std::to_string(::getpid()) + "\n");

@@ -53,7 +53,7 @@ TEST(LogFile, WarnsOnceWhereItCannotBeOpened) {
 
 using LogFileInAFolder = FolderTest;
 
-// A FIFO that nobody reads hangs as a network's file system does, and goes on as soon as somebody reads.
+// A FIFO that nobody reads hangs as a network's file system does, and continues as soon as somebody reads.
 TEST_F(LogFileInAFolder, FileSystemThatHangsKeepsNobodyWaitingAndTheGapIsMarked) {
   const auto path = folder_ / "rank_0.log";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

@@ -80,7 +80,7 @@ TEST_F(RunFolderTest, APathThatIsNotUtf8IsRefusedBeforeItIsMade) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST_F(RunFolderTest, SecondProcessIsToldWhoHoldsIt) {
+TEST_F(RunFolderTest, SecondProcessIsReportedWhoHoldsIt) {
   auto run = create();
   run.record({.config_yaml = "a: 1\n"});
   EXPECT_TRUE(says(not_resumed(run.path()), "is in use by process " + std::to_string(::getpid())));
@@ -185,7 +185,7 @@ TEST_F(RunFolderTest, AutoResumesTheNewestWithACheckpoint) {
   EXPECT_EQ(to_resume(), runs() / "2026-01-02_00-00-00-10");
 }
 
-TEST_F(RunFolderTest, TheNewestIsToldByTheTimeInAllZones) {
+TEST_F(RunFolderTest, TheNewestIsReportedByTheTimeInAllZones) {
   write(runs() / "2026-10-25_02-50-00/logs/rank_0.log", "in summer time");
   write(runs() / "2026-10-25_02-50-00/environment.json", R"({"time": "2026-10-25T02:50:00+0200"})");
   write(runs() / "2026-10-25_02-10-00/logs/rank_0.log", "20 minutes later, in winter time");
@@ -282,7 +282,7 @@ TEST_F(OwnFolder, NeverTakesTheFolderOfARun) {
   EXPECT_EQ(names(dir_.parent_path()), std::set<std::string>{"run"});
 }
 
-TEST_F(OwnFolder, IsNoRunToGoOnWith) {
+TEST_F(OwnFolder, IsNoRunToContinueWith) {
   make();
   EXPECT_TRUE(says(not_resumed(dir_), "kept at node1:"));
   EXPECT_TRUE(says(refused(dir_), "kept at node1:"));

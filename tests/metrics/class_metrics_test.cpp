@@ -167,7 +167,7 @@ TEST(ClassMetrics, HaveNoValueWhereAPredictionIsNan) {
   EXPECT_TRUE(std::isnan(found.at("auroc")));
 }
 
-TEST(MetricNames, TellMeansFromWhatOnlyEvaluationsMeasure) {
+TEST(MetricNames, SayMeansFromWhatOnlyEvaluationsMeasure) {
   const auto names = metric_names("cross_entropy", *measuring("cross_entropy", "accuracy, f1, f1_per_class"));
   EXPECT_THAT(names.means, ElementsAre("loss", "accuracy"));
   EXPECT_THAT(names.of_evaluations, ElementsAre("f1", "f1/*"));

@@ -86,7 +86,7 @@ TEST(LoggerHub, EveryLoggerGetsEverythingInOrder) {
   EXPECT_EQ(b->seen, all);
 }
 
-TEST(LoggerHub, ALoggerThatThrowsIsLeftOutAndTheOthersGoOn) {
+TEST(LoggerHub, ALoggerThatThrowsIsLeftOutAndTheOthersContinue) {
   const auto broken = std::make_shared<Thrower>();
   const auto good = std::make_shared<Recorder>();
   LoggerHub hub({{"broken", broken}, {"good", good}});
@@ -162,9 +162,9 @@ TEST(LoggerHub, ALoggerThatHangsDelaysNeitherTheTrainingNorTheOthers) {
   for (int step = 2; step <= 100; ++step) hub.metrics(row(step));  // returns while the other is stuck
   ::testing::internal::CaptureStderr();
   for (int save = 0; save < 3; ++save) hub.flush();  // the first gives the stuck one up after its patience
-  const auto told = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find("logger stuck hangs"), std::string::npos);
-  EXPECT_EQ(told.find("logger stuck hangs"), told.rfind("logger stuck hangs"));
+  const auto reported = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(reported.find("logger stuck hangs"), std::string::npos);
+  EXPECT_EQ(reported.find("logger stuck hangs"), reported.rfind("logger stuck hangs"));
   EXPECT_EQ(good->seen.size(), 100U);
   stuck->release.count_down();
 }
@@ -181,9 +181,9 @@ TEST(LoggerHub, TablesThatWaitAreBoundedByTheirBytes) {
     for (int step = 0; step < 5; ++step) hub.predictions(table);  // two fit into 256 MB
     stuck->release.count_down();
   }
-  const auto told = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find("too slow: 2 rows and tables (210 MB) are waiting"), std::string::npos) << told;
-  EXPECT_NE(told.find("lost 3 rows and tables (315 MB)"), std::string::npos) << told;
+  const auto reported = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(reported.find("too slow: 2 rows and tables (210 MB) are waiting"), std::string::npos) << reported;
+  EXPECT_NE(reported.find("lost 3 rows and tables (315 MB)"), std::string::npos) << reported;
 }
 
 TEST(LoggerHub, ManyRowsAtOnceAllArriveInTheirOrder) {

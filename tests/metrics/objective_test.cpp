@@ -124,7 +124,7 @@ TEST(Objective, TopKCountsTheTruthAmongTheBestK) {
   EXPECT_DOUBLE_EQ(value(sums, "top9"), 1.0);  // more than there are classes
 }
 
-TEST(Objective, APredictionThatIsNanIsWrongAndToldAndInNoConfusionMatrix) {
+TEST(Objective, APredictionThatIsNanIsWrongAndReportedAndInNoConfusionMatrix) {
   const auto made = objective("cross_entropy", "{metrics: [accuracy, top2, confusion]}");
   auto prediction = torch::eye(3);
   prediction[0][1] = std::nan("");
@@ -334,9 +334,10 @@ TEST(Objective, AMetricOfAnotherKindOfTaskIsRefusedWithTheKnownOnes) {
 }
 
 TEST(ObjectiveKeys, NameTheObjectivesThatKnowThem) {
-  std::vector<std::string> told;
-  for (const auto& key : objective_keys()) told.push_back(key.name + ": " + key.help.substr(0, key.help.find(": ")));
-  EXPECT_THAT(told,
+  std::vector<std::string> reported;
+  for (const auto& key : objective_keys())
+    reported.push_back(key.name + ": " + key.help.substr(0, key.help.find(": ")));
+  EXPECT_THAT(reported,
               ElementsAre("name: the loss", "class_weights: cross_entropy, nll", "metrics: cross_entropy, nll, bce",
                           "label_smoothing: cross_entropy", "metrics: mse, l1"));
 }

@@ -17,7 +17,7 @@ namespace {
 
 class RunSummaryFile : public FolderTest {};
 
-TEST_F(RunSummaryFile, TellsWhatARunThatEndedWellLacks) {
+TEST_F(RunSummaryFile, SaysWhatARunThatEndedWellLacks) {
   EXPECT_TRUE(read_missing(folder_).empty());
   const std::vector<LoggerTrouble> troubles{{"csv", 0, "a line"}, {"jsonl", 12, "No space left on device"}};
   write_summary(folder_, {.end = {.status = "completed"}, .test_error = "2.jpg is damaged", .loggers = troubles});

@@ -81,7 +81,7 @@ TEST(Transformer, SeesNoLaterSymbol) {
   }
 }
 
-TEST(Transformer, TellsThePlaceOfASymbolFromAnother) {
+TEST(Transformer, SaysThePlaceOfASymbolFromAnother) {
   const auto logits = small()->forward(torch::zeros({1, 6}, torch::kLong));
   EXPECT_FALSE(torch::allclose(logits[0][1], logits[0][5], 1e-4, 1e-6));
 }
@@ -119,7 +119,7 @@ TEST(Transformer, RefusesWhatIsNoText) {
       HasSubstr("with T up to 6"));
 }
 
-TEST(Transformer, LearnsWhatOnlyAttentionCanTell) {
+TEST(Transformer, LearnsWhatOnlyAttentionCanSay) {
   // The second half of each text repeats the first.
   torch::manual_seed(4);
   const auto half = torch::randint(kText.classes, {64, 4}, torch::kLong);

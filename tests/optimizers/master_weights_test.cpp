@@ -82,7 +82,7 @@ TEST_P(StepsByMasters, AsItStepsWeightsOfFloat32) {
   }
 }
 
-TEST_P(StepsByMasters, GoesOnFromItsState) {
+TEST_P(StepsByMasters, ContinuesFromItsState) {
   const auto narrow = narrow_parameters(), wide = widened(narrow);
   auto first = std::make_unique<MasterWeights>(GetParam().made(), narrow, kStart);
   const auto reference = GetParam().started(wide);

@@ -54,7 +54,7 @@ TEST(MuonsGroups, StepAtThem) {
   EXPECT_FALSE(torch::allclose(grouped[0].value, alone[0].value)) << "conv.weight is not in the group";
 }
 
-TEST(MuonErrors, TellWhoseParametersAPatternIsFor) {
+TEST(MuonErrors, SayWhoseParametersAPatternIsFor) {
   const auto start_error = [](const std::string& options) {
     return error_of([&] { from_yaml("muon", options)->start(make_parameters()); });
   };
@@ -71,7 +71,7 @@ TEST(MuonErrors, TellWhoseParametersAPatternIsFor) {
                     HasSubstr("the others are conv.bias, late, frozen, scale")));
 }
 
-TEST(MuonErrors, TellWhichOptionIsWrong) {
+TEST(MuonErrors, SayWhichOptionIsWrong) {
   const auto error_with = [](const std::string& options) { return error_of([&] { from_yaml("muon", options); }); };
   EXPECT_THAT(error_with("ns_steps: 0"), HasSubstr("mine.yaml:1:11: optimizer.ns_steps: expected int >= 1, found 0"));
   EXPECT_THAT(error_with("precision: fp16"), HasSubstr("expected auto | bf16 | fp32, found \"fp16\""));

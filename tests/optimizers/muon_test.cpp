@@ -302,7 +302,7 @@ TEST(MuonLayouts, OfWhichNoMatrixCanBeMadeAreRefused) {
   EXPECT_EQ(error_of([&] { started("{others: up.*}", parameters); }), "");
 }
 
-TEST(Muon, TrainsANetworkToTellClustersApart) {
+TEST(Muon, TrainsANetworkToSayClustersApart) {
   torch::manual_seed(3);
   const auto centres = torch::randn({10, 1, 6, 6});
   const auto labels = torch::arange(200).remainder(10);

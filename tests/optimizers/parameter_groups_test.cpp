@@ -57,7 +57,7 @@ std::string start_error(const std::string& groups) {
   return error_of([&] { from_yaml("adamw", "groups:\n" + groups)->start(make_parameters()); });
 }
 
-TEST(GroupErrors, TellAPatternThatMatchesNothing) {
+TEST(GroupErrors, SayAPatternThatMatchesNothing) {
   EXPECT_THAT(start_error("- {parameters: \"discriminator.*\"}"),
               AllOf(StartsWith("mine.yaml:2:3: optimizer.groups: no parameter matches \"discriminator.*\""),
                     HasSubstr("the model has conv.weight, conv.bias, late, frozen, scale, ... (6 in all)")));
@@ -67,7 +67,7 @@ TEST(GroupErrors, TellAPatternThatMatchesNothing) {
                     HasSubstr("is in an earlier group")));
 }
 
-TEST(GroupErrors, TellWhatIsWrongInWhichGroup) {
+TEST(GroupErrors, SayWhatIsWrongInWhichGroup) {
   const auto error_with = [](const std::string& groups) {
     return error_of([&] { from_yaml("sgd", "groups: " + groups); });
   };

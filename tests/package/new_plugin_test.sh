@@ -38,8 +38,8 @@ expect_trained() {
 # scaffold COMMAND KIND ACCURACY
 scaffold() {
   local command=$1 kind=$2 accuracy=$3 folder="$scratch/my_$2"
-  alone "$command" "$kind" "my_$kind" "$folder" >"$scratch/told" || fail "$command $kind my_$kind"
-  grep -q "ddprun my_$kind.yaml" "$scratch/told" || fail "it does not tell what to do: $(<"$scratch/told")"
+  alone "$command" "$kind" "my_$kind" "$folder" >"$scratch/reported" || fail "$command $kind my_$kind"
+  grep -q "ddprun my_$kind.yaml" "$scratch/reported" || fail "it does not say what to do: $(<"$scratch/reported")"
   [[ $(cd -- "$folder" && echo *) == "CMakeLists.txt README.md my_$kind.cpp my_$kind.yaml my_${kind}_test.cpp" ]] ||
     fail "other files than expected: $(ls -A "$folder")"
   ! grep -rn '@[a-z]*@' "$folder" || fail "something is not filled in"
@@ -87,19 +87,19 @@ refusals() {
 }
 
 # Where there is next to nothing, it says what to install; and CTest says why a plugin's test is not there.
-tells_what_is_missing() {
+says_what_is_missing() {
   local bin="$scratch/bin" tool
   mkdir -p "$bin"
   for tool in bash cat chmod dirname mkdir mktemp mv readlink rm sed tr; do ln -s "$(type -P "$tool")" "$bin/$tool"; done
-  env -i HOME="$scratch" PATH="$bin" "$prefix/bin/ddprun-new-plugin" model bare "$scratch/bare" >"$scratch/told" ||
+  env -i HOME="$scratch" PATH="$bin" "$prefix/bin/ddprun-new-plugin" model bare "$scratch/bare" >"$scratch/reported" ||
     fail "it needs more than $(ls "$bin")"
-  grep -q 'no cmake here: pip install cmake ninja' "$scratch/told" || fail "no word of cmake: $(<"$scratch/told")"
-  grep -q 'no C++ compiler here: apt install g++' "$scratch/told" || fail "no word of g++: $(<"$scratch/told")"
+  grep -q 'no cmake here: pip install cmake ninja' "$scratch/reported" || fail "no word of cmake: $(<"$scratch/reported")"
+  grep -q 'no C++ compiler here: apt install g++' "$scratch/reported" || fail "no word of g++: $(<"$scratch/reported")"
   alone cmake -S "$scratch/bare" -B "$scratch/bare/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
-    -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON >"$scratch/told" 2>&1 || fail "without GoogleTest: $(<"$scratch/told")"
-  grep -q 'apt install libgtest-dev' "$scratch/told" || fail "no word of GoogleTest: $(<"$scratch/told")"
-  alone ctest --test-dir "$scratch/bare/build" >"$scratch/told" 2>&1 || true
-  grep -q 'model.bare_needs_GoogleTest.*(Disabled)' "$scratch/told" || fail "ctest: $(<"$scratch/told")"
+    -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON >"$scratch/reported" 2>&1 || fail "without GoogleTest: $(<"$scratch/reported")"
+  grep -q 'apt install libgtest-dev' "$scratch/reported" || fail "no word of GoogleTest: $(<"$scratch/reported")"
+  alone ctest --test-dir "$scratch/bare/build" >"$scratch/reported" 2>&1 || true
+  grep -q 'model.bare_needs_GoogleTest.*(Disabled)' "$scratch/reported" || fail "ctest: $(<"$scratch/reported")"
 }
 
 # A fresh checkout, where nothing is built, knows its own plugins' names too.
@@ -115,15 +115,15 @@ refuses_before_the_first_build() {
     fi
     [[ $output == *"$name is the name of ddprun's own "* ]] || fail "the name $name: $output"
   done
-  alone "$scratch/clone/tools/new_plugin" model first "$scratch/first" >"$scratch/told"
-  grep -q 'tools/build ddprun_testing ddprun_download' "$scratch/told" || fail "it does not say what to build first: $(<"$scratch/told")"
+  alone "$scratch/clone/tools/new_plugin" model first "$scratch/first" >"$scratch/reported"
+  grep -q 'tools/build ddprun_testing ddprun_download' "$scratch/reported" || fail "it does not say what to build first: $(<"$scratch/reported")"
 }
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" ||
   fail "cmake --install: $(<"$scratch/install.log")"
 refusals
 refuses_before_the_first_build
-tells_what_is_missing
+says_what_is_missing
 scaffold "$prefix/bin/ddprun-new-plugin" model 0.8
 if [[ ${DDPRUN_NIGHTLY:-} == 1 ]]; then
   for kind in dataset logger objective callback; do scaffold "$prefix/bin/ddprun-new-plugin" "$kind" 0.8; done

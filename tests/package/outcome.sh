@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the tests of packages share; sourced by them: how they tell what came out, and what a package's commands have.
+# What the tests of packages share; sourced by them: how they say what came out, and what a package's commands have.
 
 fail() {
   printf 'FAILED: %s\n' "$*"

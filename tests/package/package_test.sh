@@ -39,12 +39,12 @@ expect_resolved() {
 
 # Installed tools call the ddprun beside them, and keep what they make in the user's cache.
 expect_installed_tools() {
-  local told
-  told=$(env -i PYTHONPATH="$prefix/share/ddprun/tools/lib" XDG_CACHE_HOME=/cache /usr/bin/python3 -B -c '
+  local reported
+  reported=$(env -i PYTHONPATH="$prefix/share/ddprun/tools/lib" XDG_CACHE_HOME=/cache /usr/bin/python3 -B -c '
 import tooling
 from sweep import packages, program
 print(packages.ENVIRONMENT, program.find(None))') || fail "the sweep's modules cannot be loaded"
-  [[ $told == "/cache/ddprun/sweep_env $prefix/bin/ddprun" ]] || fail "the installed sweep uses $told"
+  [[ $reported == "/cache/ddprun/sweep_env $prefix/bin/ddprun" ]] || fail "the installed sweep uses $reported"
 }
 
 build_consumer() {

@@ -197,18 +197,18 @@ class Quick(unittest.TestCase):
 
     def test_a_passage_is_in_the_readme_once_and_touches_pieces(self):
         pieces = ["exact metrics,", "early stopping,", "checkpoints."]
-        for passages, told in (
+        for passages, reported in (
                 (["exact", "stopping, check"], []),
                 (["exact [...] points"], []),
                 (["stop"], ["the README's promise has no entry: exact metrics,", "the README's promise has no entry: checkpoints."]),
                 (["exact [...] points", "late"], ["the README has 0 times, instead of once: late"]),
                 (["exact [...] points", "e"], ["the README has 4 times, instead of once: e"]),
         ):  # fmt: skip
-            self.assertEqual(compared(pieces, passages), told, passages)
+            self.assertEqual(compared(pieces, passages), reported, passages)
 
     def test_entries_and_pieces_are_read_as_they_are_written(self):
         with self.assertRaisesRegex(ValueError, "tests/quick.txt:2: expected one of shows, command"):
-            entries_of("EndToEnd.Env\n  tells the place")
+            entries_of("EndToEnd.Env\n  shows the place")
         page = "# T\nOne, `a: b` and (c, d)\nso on: 1.5.\n\n```sh\na, b\nc  # d\n```\n```yaml\nx: 1\ny: 2\n```\n| a | b, c |\n|---|---|\n\n    p\n      q, r\n"
         self.assertEqual(pieces_of(page), ["One,", "`a: b` and (c, d) so on:", "1.5.", "a, b", "c # d", "x: 1 y: 2", "| a | b,", "c |", "p q, r"])
 

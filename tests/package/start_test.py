@@ -15,7 +15,7 @@ import unittest
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 OURS = ("DDPRUN_QUICK", "DDPRUN_CPU_RECORD", "DDPRUN_SHARED_TORCH")
 BUSY = "import time\nwhile time.process_time() < 0.2: pass"
-TELL = """import os, sys, signal
+SAY = """import os, sys, signal
 import helper
 print(os.getppid(), __name__, sys.argv[1:], os.getcwd(), os.environ.get("MINE"), sys.path[0], signal.getsignal(signal.SIGINT).__name__, input())
 """
@@ -97,23 +97,23 @@ class SharedTorch(StartTest):
         (self.folder / "it_test.py").write_text(code)
         return [sys.executable, "-B", self.folder / "it_test.py", *words]
 
-    def assert_told(self, parent, code=TELL, mine=None, **changes):
+    def assert_reported(self, parent, code=SAY, mine=None, **changes):
         ended = self.ended(*self.file(code, "-v", "A.b"), folder=self.folder / "packages", **changes)
         self.assertEqual(ended.stdout, f"{parent} __main__ ['-v', 'A.b'] {self.folder}/packages {mine} {self.folder} default_int_handler a line\n")
 
     def test_it_has_its_words_folder_environment_streams_and_main_module(self):
         for value in ("1", "2"):
-            self.assert_told(self.server.pid, mine=value, MINE=value)
+            self.assert_reported(self.server.pid, mine=value, MINE=value)
         for request in (b"", b"{\n", b" no\n"):  # a broken one ends nothing
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(self.socket))
                 connection.sendall(request)
-        self.assert_told(self.server.pid)
+        self.assert_reported(self.server.pid)
 
     def test_it_is_a_process_of_its_own_where_a_library_would_be_loaded_otherwise_and_where_it_needs_no_torch(self):
         for changes in ({"OMP_NUM_THREADS": "7"}, {"DDPRUN_SHARED_TORCH": "/none"}):
-            self.assert_told(os.getpid(), **changes)
-        self.assert_told(os.getpid(), TELL.replace("helper", "json"))
+            self.assert_reported(os.getpid(), **changes)
+        self.assert_reported(os.getpid(), SAY.replace("helper", "json"))
 
     def test_it_ends_as_python_does_and_its_time_is_counted(self):
         for code, status, err in (("sys.exit(77)", 77, ""), ("sys.exit('why')", 1, "why\n"), ("os.kill(os.getpid(), 11)", -11, ""),
@@ -129,7 +129,7 @@ class SharedTorch(StartTest):
         """While it starts more of them, too."""
         shell = "exec 3<&0; n=0; while [ $n -lt 400 ]; do cat <&3 >/dev/null & n=$((n + 1)); [ $n != 50 ] || echo begun; done; wait"
         self.assert_ends_with_it(*self.file(f"import helper, subprocess\nsubprocess.run(['sh', '-c', {shell!r}])"), ready=b"begun\n")
-        self.assert_told(self.server.pid)
+        self.assert_reported(self.server.pid)
 
 
 if __name__ == "__main__":

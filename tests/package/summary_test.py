@@ -39,11 +39,11 @@ class Summary(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def judged(self, rows, budget):
-        """What tell_cpu() prints, and what it finds wrong."""
+        """What say_cpu() prints, and what it finds wrong."""
         record = self.folder / "cpu.jsonl"
         record.write_text("".join(json.dumps(line) + "\n" for line in rows))
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            return printed, summary.tell_cpu(record, summary.read_budget(budget))
+            return printed, summary.say_cpu(record, summary.read_budget(budget))
 
     def test_what_was_skipped_stands_before_ctests_last_lines(self):
         (self.folder / "log").write_text(LOG)

@@ -11,10 +11,10 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# {test: (its labels, its quick parts, its command)}: each tells its parts, whether its CPU time is measured, and whether torch is shared.
-TELL = ["sh", "-c", 'echo "told: $1 ${2:-whole} ${DDPRUN_CPU_RECORD:+measured} ${DDPRUN_SHARED_TORCH:+shared}"', "sh"]
-TESTS = {"A.Unit": ("unit", "", [*TELL, "A.Unit"]), "B.Quick": ("end_to_end;quick", "part", [*TELL, "B.Quick"]),
-         "C.Long": ("dist", "", [*TELL, "C.Long"]), "D.Fails": ("package", "", ["false"])}  # fmt: skip
+# {test: (its labels, its quick parts, its command)}: each says its parts, whether its CPU time is measured, and whether torch is shared.
+SAY = ["sh", "-c", 'echo "reported: $1 ${2:-whole} ${DDPRUN_CPU_RECORD:+measured} ${DDPRUN_SHARED_TORCH:+shared}"', "sh"]
+TESTS = {"A.Unit": ("unit", "", [*SAY, "A.Unit"]), "B.Quick": ("end_to_end;quick", "part", [*SAY, "B.Quick"]),
+         "C.Long": ("dist", "", [*SAY, "C.Long"]), "D.Fails": ("package", "", ["false"])}  # fmt: skip
 
 
 class Tiers(unittest.TestCase):
@@ -31,7 +31,7 @@ class Tiers(unittest.TestCase):
         (self.clone / "tools/build").chmod(0o755)
 
     def run_tests(self, *words, tests=("A.Unit", "B.Quick", "C.Long"), **changes):
-        """Returns the exit code, what each test told, and the lines of the end."""
+        """Returns the exit code, what each test reported, and the lines of the end."""
         lines = []
         for name in tests:
             labels, parts, command = TESTS[name]
@@ -43,16 +43,16 @@ class Tiers(unittest.TestCase):
         ended = subprocess.run([self.clone / "tools/test", *words, "-V"] if words else [self.clone / "tools/test"], env=kept | changes,
                                capture_output=True, text=True)  # fmt: skip
         log = (self.clone / "build/release/Testing/Temporary/LastTest.log").read_text()
-        return ended.returncode, sorted(re.findall("^told: (.*?) *$", log, re.MULTILINE)), ended.stdout + ended.stderr
+        return ended.returncode, sorted(re.findall("^reported: (.*?) *$", log, re.MULTILINE)), ended.stdout + ended.stderr
 
-    def test_without_a_word_it_runs_what_is_quick_and_tells_what_was_left(self):
-        code, told, said = self.run_tests()
-        self.assertEqual((code, told), (0, ["A.Unit whole  shared", "B.Quick part  shared"]))
+    def test_without_a_word_it_runs_what_is_quick_and_says_what_was_left(self):
+        code, reported, said = self.run_tests()
+        self.assertEqual((code, reported), (0, ["A.Unit whole  shared", "B.Quick part  shared"]))
         self.assertRegex(said, r"ddprun: left to tools/test all: 1 tests \(1 dist\), and the rest of 1 .*\n100% tests passed")
 
     def test_all_runs_every_test_as_a_whole_and_measures_it(self):
-        code, told, said = self.run_tests("all")
-        self.assertEqual((code, told), (0, [f"{name} whole measured shared" for name in ("A.Unit", "B.Quick", "C.Long")]))
+        code, reported, said = self.run_tests("all")
+        self.assertEqual((code, reported), (0, [f"{name} whole measured shared" for name in ("A.Unit", "B.Quick", "C.Long")]))
         self.assertRegex(said, r"the dearest tests(.*\n)*ddprun: the CPU time of each label(.*\n)*100% tests passed")
 
     def test_words_for_ctest_choose_whole_tests(self):

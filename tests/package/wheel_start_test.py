@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The wheel's command ddprun, in a made-up site-packages whose program is a script: it is the program in everything, and tells
+"""The wheel's command ddprun, in a made-up site-packages whose program is a script: it is the program in everything, and says
 what is missing where the dynamic linker would not."""
 
 import pathlib
@@ -104,9 +104,9 @@ class WheelStart(unittest.TestCase):
             self.assertEqual(done.returncode, 75)  # it is the program all the same
             return done.stderr
 
-        told = warning("0.29.2", "torch>=2.14.0")
-        self.assertTrue(told.startswith("ddprun: warning: torchvision 0.29.2 requires torch>=2.14.0, and torch here is 2.11.1+cpu"), told)
-        self.assertTrue(told.endswith("-m pip install 'torch==2.11.*' torchvision\n") and told.count("\n") == 1, told)
+        reported = warning("0.29.2", "torch>=2.14.0")
+        self.assertTrue(reported.startswith("ddprun: warning: torchvision 0.29.2 requires torch>=2.14.0, and torch here is 2.11.1+cpu"), reported)
+        self.assertTrue(reported.endswith("-m pip install 'torch==2.11.*' torchvision\n") and reported.count("\n") == 1, reported)
         for other in ("torch==2.12.0", "torch (==2.1.0)", "torch>=2.3,<2.10", "torch == 2.110.0"):
             self.assertIn("requires torch", warning("0.25.0", other), other)
         for fitting in ("torch==2.11.0", "torch (>=2.3)", "torch>=2.11.0,<3", "torch", "torch-tensorrt==2.12.0", "torch>=2.9 ; extra == 'x'"):

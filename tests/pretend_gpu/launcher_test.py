@@ -27,24 +27,24 @@ class Launcher(CommandTest):
         self.assertEqual(running.wait(SECONDS), code, running.text())
         return running
 
-    def assert_refused(self, told, *words, **settings):
+    def assert_refused(self, reported, *words, **settings):
         running = self.launch(*words, code=2, **settings)
         self.assertEqual(running.out(), "")
         self.assertEqual(len(running.err().splitlines()), 1, running.err())
-        self.assertIn(told, running.err())
+        self.assertIn(reported, running.err())
 
-    def test_what_cannot_be_started_is_told_in_one_line(self):
+    def test_what_cannot_be_started_is_reported_in_one_line(self):
         self.assert_refused("expected a command")
         self.assert_refused("there is no program no-such-program", "no-such-program")
         self.assert_refused("PRETEND_SPEED is not known; expected PRETEND_ and one of: ", "true", SPEED="1")
         self.assert_refused("has no libcudart.so.13; `ninja", "true", LIBRARIES=str(self.folder))
 
-    def test_a_setting_that_is_none_is_told_with_what_is_expected(self):
-        for name, value, told in (("SCHEDULE", "late", "expected async, sync or lazy"), ("GPUS", "two", "expected a whole number"),
+    def test_a_setting_that_is_none_is_reported_with_what_is_expected(self):
+        for name, value, reported in (("SCHEDULE", "late", "expected async, sync or lazy"), ("GPUS", "two", "expected a whole number"),
                                   ("FAIL", "cudaMalloc", "expected FUNCTION:CALL:WHAT")):  # fmt: skip
             running = self.start_program(RUN, DDPRUN, *QUICK, env={"PRETEND_LIBRARIES": LIBRARIES, f"PRETEND_{name}": value})
             self.assertNotEqual(running.wait(SECONDS), 0, running.text())
-            self.assertIn(told, running.err())
+            self.assertIn(reported, running.err())
 
     def test_workers_are_bound_to_the_cores_next_to_their_gpus(self):
         """In a mount namespace of the test's own, where the kernel's list of a GPU's neighbours is the test's."""
@@ -70,16 +70,16 @@ class Launcher(CommandTest):
         python.chmod(0o755)
         self.assert_refused(f"{python} has torch 2.10.0, and the pretend GPUs were built for ", str(python))
 
-    def test_a_program_that_asks_for_no_gpu_is_told_so(self):
+    def test_a_program_that_asks_for_no_gpu_is_reported_so(self):
         self.assertIn("has asked for no GPU", self.launch(sys.executable, "-c", "").err())
         self.assertNotIn("has asked for no GPU", self.launch(DDPRUN, "check", *QUICK).err())
 
     def test_a_function_that_is_not_pretended_is_named(self):
-        code = "import ctypes; ctypes.CDLL('libcudart.so.13').cudaDeviceGetLimit(); print('went on')"
+        code = "import ctypes; ctypes.CDLL('libcudart.so.13').cudaDeviceGetLimit(); print('continued')"
         running = self.launch(sys.executable, "-c", code)
         self.assertIn("not pretended: cudaDeviceGetLimit", running.err())
-        self.assertIn("went on", running.out())
-        self.assertNotIn("went on", self.launch(sys.executable, "-c", code, code=-6, STRICT="1").out())
+        self.assertIn("continued", running.out())
+        self.assertNotIn("continued", self.launch(sys.executable, "-c", code, code=-6, STRICT="1").out())
 
     def test_a_run_says_that_its_gpus_are_pretended(self):
         running = self.launch(DDPRUN, *QUICK, "run.dir=run", GPUS="1")

@@ -217,7 +217,7 @@ class Nccl(unittest.TestCase):
             self.assertNotEqual(code, 0)
             self.assertIn("it has read ", output)
 
-    def test_an_error_while_work_runs_is_told_by_the_watchdog(self):
+    def test_an_error_while_work_runs_is_reported_by_the_watchdog(self):
         found = on_ranks(every_collective, PRETEND_FAIL="ncclAllReduce:1:late", seconds=20)
         for code, output in found.values():
             self.assertNotEqual(code, 0)

@@ -18,15 +18,15 @@ class OutOfMemory(PretendGpuTest):
     def on_a_gpu_of(self, mib, *words, code=0):
         return self.on_gpus(*WORDS, *words, env={"PRETEND_MEMORY_MIB": str(mib), "PRETEND_GPUS": "1"}, code=code)
 
-    def assert_told(self, where, advice, *words, mib=48):
-        told = self.on_a_gpu_of(mib, *words, code=1).err()
-        self.assertIn(f"rank 0 failed: out of memory {where}: CUDA out of memory. Tried to allocate ", told)
-        self.assertIn(f"\nTry {advice}", told)
+    def assert_reported(self, where, advice, *words, mib=48):
+        reported = self.on_a_gpu_of(mib, *words, code=1).err()
+        self.assertIn(f"rank 0 failed: out of memory {where}: CUDA out of memory. Tried to allocate ", reported)
+        self.assertIn(f"\nTry {advice}", reported)
 
     def test_each_place_has_its_own_advice(self):
-        self.assert_told("while starting", "a smaller model, or a device with more free memory", mib=2)
-        self.assert_told("evaluating the split val", "trainer.eval_batch=150 (", "trainer.eval_batch=300", "trainer.global_batch=8")
-        self.assert_told("in step 1", "trainer.micro_batch=auto (", *MANY)
+        self.assert_reported("while starting", "a smaller model, or a device with more free memory", mib=2)
+        self.assert_reported("evaluating the split val", "trainer.eval_batch=150 (", "trainer.eval_batch=300", "trainer.global_batch=8")
+        self.assert_reported("in step 1", "trainer.micro_batch=auto (", *MANY)
 
     def test_micro_batches_that_were_found_train_as_those_that_are_named(self):
         found = self.on_a_gpu_of(48, *MANY, "trainer.micro_batch=auto", "run.dir=found")
@@ -36,17 +36,17 @@ class OutOfMemory(PretendGpuTest):
 
     def test_workers_that_share_the_optimizer_train_where_it_did_not_fit(self):
         memory = {"PRETEND_MEMORY_MIB": "96"}
-        told = self.on_gpus(*MANY_WEIGHTS, "run.dir=whole", env=memory, code=1).err()
-        self.assertRegex(told, r"out of memory in step \d: CUDA out of memory")
-        self.assertIn("trainer.shard_optimizer=true (the same results; ", told)
+        reported = self.on_gpus(*MANY_WEIGHTS, "run.dir=whole", env=memory, code=1).err()
+        self.assertRegex(reported, r"out of memory in step \d: CUDA out of memory")
+        self.assertIn("trainer.shard_optimizer=true (the same results; ", reported)
         self.on_gpus(*MANY_WEIGHTS, "run.dir=shared", "trainer.shard_optimizer=true", env=memory)
 
     def test_blocks_that_backward_computes_again_fit_where_they_did_not(self):
         words = [*MANY_WEIGHTS, "dataset.context=128", "trainer.global_batch=24", "launch.workers=1"]
         memory = {"PRETEND_MEMORY_MIB": "400"}
-        told = self.on_gpus(*words, "run.dir=kept", env=memory, code=1).err()
-        self.assertRegex(told, r"out of memory in step \d: CUDA out of memory.*\nBesides activations, a worker holds \d+ MB: weights \d+ MB, gradients ")
-        self.assertIn("trainer.recompute=all (the same results; ", told)
+        reported = self.on_gpus(*words, "run.dir=kept", env=memory, code=1).err()
+        self.assertRegex(reported, r"out of memory in step \d: CUDA out of memory.*\nBesides activations, a worker holds \d+ MB: weights \d+ MB, gradients ")
+        self.assertIn("trainer.recompute=all (the same results; ", reported)
         self.on_gpus(*words, "run.dir=again", "trainer.recompute=all", env=memory)
 
 

@@ -50,7 +50,7 @@ class SameBits(PretendGpuTest):
                               "trainer.ema_decay=0.9", workers=2, files=("model", "ema"), schedule="lazy", on_gpu=["trainer.shard_optimizer=true"])
 
     def test_mixed_samples_an_unfrozen_layer_a_callback_that_reads_and_an_optimizer_that_is_not_fused(self):
-        """Muon's iterations are in bf16 on GPUs, unless it is told otherwise."""
+        """Muon's iterations are in bf16 on GPUs, unless it is asked otherwise."""
         self.assert_same_bits(*DIGITS, "dataset.train_size=1250", "model=mlp", "optimizer=muon", "optimizer.precision=fp32",
                               f"optimizer.lr={2**-6}", f"optimizer.others_lr={2**-6}", "trainer.mixup=0.2", f"+callbacks=[{os.environ['LOSS_READER']}]",
                               "+pretrained={freeze: ['hidden1.*'], unfreeze: {1ep: '*'}}", schedule="lazy")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Counts what one training step makes a GPU and its host do, on pretend GPUs (README.md): what is told of a run of 60 steps, less what is told
+"""Counts what one training step makes a GPU and its host do, on pretend GPUs (README.md): what is informed of a run of 60 steps, less what is reported
 of one of 40, so that nothing counts which both do at their start and their end.
 
     tests/pretend_gpu/step_counts.py [NETWORK...]
@@ -37,8 +37,8 @@ NETWORKS = {
 }
 
 
-def told(command, trace, folder):
-    """Returns how often the command's processes told each (kind, name)."""
+def reported(command, trace, folder):
+    """Returns how often the command's processes reported each (kind, name)."""
     environment = {**os.environ, "PRETEND_TRACE": str(trace), "PRETEND_GPUS": "1"}
     ran = subprocess.run([HERE / "run", *map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
@@ -53,7 +53,7 @@ def told(command, trace, folder):
 
 def of_a_step(command_of, folder):
     """Returns the counts of one step; `command_of` gives the command of so many."""
-    short, long = (told(command_of(steps), folder / f"trace_{steps}", folder) for steps in (SHORT, LONG))
+    short, long = (reported(command_of(steps), folder / f"trace_{steps}", folder) for steps in (SHORT, LONG))
     found = {key: (long[key] - short[key]) / (LONG - SHORT) for key in long.keys() | short.keys()}
     return {key: count for key, count in sorted(found.items()) if count != 0}
 

@@ -7,7 +7,7 @@ import pathlib
 import tempfile
 import unittest
 
-from step_counts import DDPRUN, NETWORKS, QUIET, summed, told, training
+from step_counts import DDPRUN, NETWORKS, QUIET, summed, reported, training
 
 # The batch is gathered, what may not be finite is looked at, the correct are counted, and all numbers are brought together for the host.
 OWN = {"make_images_float", "aten::_foreach_norm.Scalar", "count_correct_float", "pack_numbers"}
@@ -50,7 +50,7 @@ class StepCounts(unittest.TestCase):
     def test_batches_of_the_host_are_copied_beside_the_steps(self):
         with tempfile.TemporaryDirectory() as folder:
             trace = pathlib.Path(folder) / "trace"
-            told([DDPRUN, *NETWORKS["transformer"], *QUIET, "trainer.max_steps=20", f"run.dir={folder}/run"], trace, folder)
+            reported([DDPRUN, *NETWORKS["transformer"], *QUIET, "trainer.max_steps=20", f"run.dir={folder}/run"], trace, folder)
             lines = [line.split("\t") for file in pathlib.Path(folder).glob("trace.*") for line in file.read_text().splitlines()]
         of_steps, _ = collections.Counter(line[3] for line in lines if line[0] == "launch").most_common(1)[0]
         beside = [line for line in lines if line[0] == "copy" and line[1] == "pinned" and line[3] != of_steps]

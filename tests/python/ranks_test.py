@@ -19,7 +19,7 @@ QUICK = [*SMALL, "model=mlp", "model.hidden=16", "trainer.max_steps=2"]
 SCRIPT = """
 import json, sys
 import ddprun
-told, folders, words = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
+reported, folders, words = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
 results = []
 for folder in folders:
     try:
@@ -27,7 +27,7 @@ for folder in folders:
         results.append([str(run.path), run.status, run.history("val/loss")])
     except ddprun.Failed as failure:
         results.append([failure.run and str(failure.run.path), failure.code, str(failure)])
-with open(told + ".json", "w") as file:
+with open(reported + ".json", "w") as file:
     json.dump(results, file)
 """
 # As Flyte's kfpytorch plugin starts it in each pod: two processes of a module, which return what can be pickled.
@@ -64,8 +64,8 @@ class RanksTest(CommandTest):
         (self.folder / "script.py").write_text(SCRIPT)
         self.package = {"PYTHONPATH": str(ROOT / "sdk/python")}
 
-    def start_script(self, told, folders, *words, env):
-        return self.start_program(sys.executable, "-B", "script.py", told, folders, *QUICK, *words, env=self.package | env)
+    def start_script(self, reported, folders, *words, env):
+        return self.start_program(sys.executable, "-B", "script.py", reported, folders, *QUICK, *words, env=self.package | env)
 
     def ranks(self):
         """The variables of two ranks."""
@@ -75,55 +75,55 @@ class RanksTest(CommandTest):
     def assert_all_have(self, folders, ranks):
         for running in ranks:
             self.assertEqual(running.wait(120), 0, running.text())
-        mine, other = (self.told(f"told{rank}") for rank in range(2))
+        mine, other = (self.reported(f"reported{rank}") for rank in range(2))
         self.assertEqual(mine, other)
         self.assertEqual([path for path, _, _ in mine], [str(self.folder / name) for name in folders.split(",")])
         self.assertEqual({status for _, status, _ in mine}, {"completed"})
         self.assertTrue(all(len(losses) == 1 for _, _, losses in mine))
         self.assert_nothing_left()
 
-    def told(self, name):
+    def reported(self, name):
         return json.loads((self.folder / f"{name}.json").read_text())
 
 
 class Ranks(RanksTest):
     def test_each_returns_the_same_run_however_late_it_comes_and_for_one_run_after_the_other(self):
         early, late = self.ranks()
-        first = self.start_script("told0", "one,two", env=early)
+        first = self.start_script("reported0", "one,two", env=early)
         self.wait_until(lambda: "listens at" in first.out(), "rank 0 to listen", first)
-        self.assert_all_have("one,two", [first, self.start_script("told1", "one,two", env=late)])
+        self.assert_all_have("one,two", [first, self.start_script("reported1", "one,two", env=late)])
 
     def test_nodes_do_too(self):
         endpoint = f"127.0.0.1:{free_port()}"
         self.assert_all_have("one,two", [
-            self.start_script(f"told{node}", "one,two", "-n", 2, "-g", 1, "-nr", node, "--rdzv-endpoint", endpoint, env={})
+            self.start_script(f"reported{node}", "one,two", "-n", 2, "-g", 1, "-nr", node, "--rdzv-endpoint", endpoint, env={})
             for node in range(2)])  # fmt: skip
 
     def test_where_torch_distributed_has_begun_they_meet_in_its_store(self):
         begins = "import torch.distributed\ntorch.distributed.init_process_group('gloo')\n"
         (self.folder / "script.py").write_text(begins + SCRIPT)
         ranks = self.ranks()
-        self.assert_all_have("one,two", [self.start_script(f"told{i}", "one,two", env=ranks[i]) for i in range(2)])
+        self.assert_all_have("one,two", [self.start_script(f"reported{i}", "one,two", env=ranks[i]) for i in range(2)])
 
     def test_a_mistake_is_raised_on_each(self):
         ranks = self.ranks()
-        for running in [self.start_script(f"told{i}", "one", "model.hiden=3", env=ranks[i]) for i in range(2)]:
+        for running in [self.start_script(f"reported{i}", "one", "model.hiden=3", env=ranks[i]) for i in range(2)]:
             self.assertEqual(running.wait(60), 0, running.text())
         for rank in range(2):
-            [[path, code, text]] = self.told(f"told{rank}")
+            [[path, code, text]] = self.reported(f"reported{rank}")
             self.assertEqual((path, code), (None, 2))
             self.assertIn("model.hiden: unknown key; did you mean hidden?", text)
 
     def test_the_death_of_one_is_raised_on_each_with_the_run(self):
         gate = Gate(self, 1)
         ranks = self.ranks()
-        started = [self.start_script(f"told{i}", "one", env=ranks[i] | gate.env) for i in range(2)]
+        started = [self.start_script(f"reported{i}", "one", env=ranks[i] | gate.env) for i in range(2)]
         gate.wait(started[0])
         os.kill(self.workers()[1], signal.SIGKILL)
         for running in started:
             self.assertEqual(running.wait(60), 0, running.text())
         for rank in range(2):
-            [[path, code, text]] = self.told(f"told{rank}")
+            [[path, code, text]] = self.reported(f"reported{rank}")
             self.assertEqual((path, code), (str(self.folder / "one"), 128 + signal.SIGKILL))
             self.assertIn("killed by SIGKILL", text)
         self.assert_nothing_left()
@@ -139,7 +139,7 @@ class Ranks(RanksTest):
                 env = self.package | {"START_METHOD": method, "PYTHONPATH": os.pathsep.join((self.package["PYTHONPATH"], packages))}
                 running = self.start_program(sys.executable, "-B", "use_elastic.py", method, *QUICK, env=env)
                 self.assertEqual(running.wait(200), 0, running.text())
-                accuracies, rank = self.told(method)
+                accuracies, rank = self.reported(method)
                 ended = summary(self.folder / method)
                 self.assertEqual((ended["world_size"], rank), (2, 0))
                 self.assertEqual(accuracies, ended["history"]["val/accuracy"])
@@ -152,10 +152,10 @@ class Engines(RanksTest):
             with self.subTest(rank):
                 if not shutil.which(engine[0]):
                     self.skipTest(f"there is no {engine[0]} here (openmpi-bin)")
-                told = f'told + __import__("os").environ["{rank}"] + ".json"'
-                (self.folder / "script.py").write_text(SCRIPT.replace('told + ".json"', told))
+                reported = f'reported + __import__("os").environ["{rank}"] + ".json"'
+                (self.folder / "script.py").write_text(SCRIPT.replace('reported + ".json"', reported))
                 folders = f"{rank}/one,{rank}/two"
-                self.assert_all_have(folders, [self.start_program(*engine, "script.py", "told", folders, *QUICK, env=self.package)])
+                self.assert_all_have(folders, [self.start_program(*engine, "script.py", "reported", folders, *QUICK, env=self.package)])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Python package on real runs: what it reads is what the program wrote; one that fails or is stopped is told."""
+"""The Python package on real runs: what it reads is what the program wrote; one that fails or is stopped is reported."""
 
 import datetime
 import io
@@ -55,13 +55,13 @@ class PythonTest(CommandTest):
 
 
 class AWholeRun(PythonTest):
-    def test_what_it_tells_is_what_the_program_wrote(self):
+    def test_what_it_says_is_what_the_program_wrote(self):
         values = {"predictions": {"num_batches_to_log": 1}, "loggers": ["console", "jsonl"], "model.dropout": 0.25}
         self.run_ = self.train(*SMALL, overrides=values, seed=7)
         self.assertIn("Training Summary", self.output)
         self.assertEqual(self.run_.path, (self.folder / "outputs/digits/latest").resolve())
         self.assertEqual((self.run_.config["model"]["dropout"], self.run_.config["seed"]), (0.25, 7))
-        for claim in (self.measured, self.predicted, self.learned, self.exported, self.foretold, self.listed, self.shown):
+        for claim in (self.measured, self.predicted, self.learned, self.exported, self.foreseen, self.listed, self.shown):
             with self.subTest(claim.__name__):
                 claim(self.run_)
 
@@ -121,7 +121,7 @@ class AWholeRun(PythonTest):
         with self.assertRaisesRegex(ddprun.UserError, "--raw is for files that hold the network"):
             run.export("new.pt", raw=True)
 
-    def foretold(self, run):
+    def foreseen(self, run):
         rows = self.quietly(run.predict, "val", checkpoint="last", out="p.csv")
         correct = sum(row["truth"] == row["guess"] for row in rows)
         self.assertEqual(correct / len(rows), run.history("val/accuracy")[-1])
@@ -148,7 +148,7 @@ class AWholeRun(PythonTest):
 
 
 class ARunThatFails(PythonTest):
-    def test_its_exit_code_and_last_words_are_told(self):
+    def test_its_exit_code_and_last_words_are_reported(self):
         with self.assertRaises(ddprun.Failed) as caught:
             self.train("experiments/digits.yaml", model__hiden=3)
         self.assertEqual((caught.exception.code, caught.exception.run), (2, None))
@@ -162,7 +162,7 @@ class ARunThatFails(PythonTest):
         self.assertEqual(caught.exception.run.path, self.folder / "here")
         self.assertEqual(caught.exception.run.status, "failed")
 
-    def test_a_program_that_is_not_there_is_told(self):
+    def test_a_program_that_is_not_there_is_reported(self):
         with unittest.mock.patch.dict(os.environ, DDPRUN_PROGRAM="nowhere/ddprun"):
             with self.assertRaisesRegex(ddprun.UserError, "DDPRUN_PROGRAM=nowhere/ddprun: there is no such program"):
                 ddprun.train("experiments/digits.yaml")

@@ -72,7 +72,7 @@ class Plot(RunsTest):
         self.assertEqual((axes.get_xlabel(), axes.get_ylabel()), ("step", "val/loss"))
         self.assertEqual(self.lines(self.runs().plot("val/loss", x="time"))["optimizer.lr=0.1"][0], [0, 1])
 
-    def test_runs_that_the_settings_do_not_tell_apart_have_their_folders_names(self):
+    def test_runs_that_the_settings_do_not_distinguish_have_their_folders_names(self):
         for name in ("a", "b"):
             self.make(name, [1])
         self.make("c", [1], lr=0.5)
@@ -94,8 +94,8 @@ class Plot(RunsTest):
 
     def test_a_metric_that_no_run_has_is_refused(self):
         self.make("a", [1])
-        for metric, told in (("val/los", "did you mean val/loss?"), ("val/accuracy", "no metric val/accuracy")):
-            with self.assertRaisesRegex(ddprun.UserError, told), warnings.catch_warnings(action="error"):
+        for metric, reported in (("val/los", "did you mean val/loss?"), ("val/accuracy", "no metric val/accuracy")):
+            with self.assertRaisesRegex(ddprun.UserError, reported), warnings.catch_warnings(action="error"):
                 self.runs().plot(metric)
         with self.assertRaisesRegex(ddprun.UserError, "must be step, epoch, samples or time"):
             self.runs().plot("val/loss", x="hours")

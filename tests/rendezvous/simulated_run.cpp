@@ -33,7 +33,7 @@ SimulatedRun::SimulatedRun(uint64_t seed) : random_(seed), liveness_(kNodeTimeou
   draw_plan();
   coordinator_ = std::make_unique<Coordinator>(
       plan_, [this](int world_size, int nodes) { return begin(world_size, nodes); },
-      [this](bool, const std::string& text) { tell("says: " + text); }, time_.time());
+      [this](bool, const std::string& text) { say("says: " + text); }, time_.time());
   for (int index = 0; index < plan_.max_nodes; ++index) {
     machines_.push_back(std::make_unique<Machine>());
     auto& machine = *machines_.back();
@@ -81,7 +81,7 @@ void SimulatedRun::add_fault() {
   }
 }
 
-void SimulatedRun::tell(const std::string& text) { story_.push_back(log::text(time_.now(), " s: ", text)); }
+void SimulatedRun::say(const std::string& text) { story_.push_back(log::text(time_.now(), " s: ", text)); }
 
 // The network
 
@@ -137,7 +137,7 @@ void SimulatedRun::server_tick() {
   if (server_stands()) {
     for (const int connection : liveness_.silent(time_.time())) {
       auto& machine = *connections_.at(connection);
-      tell(log::text("the server has not heard of machine ", machine.index));
+      say(log::text("the server has not heard of machine ", machine.index));
       connections_.erase(connection);
       liveness_.forget(connection);
       coordinator_->lost(connection, "it has been silent", time_.time());
@@ -172,7 +172,7 @@ void SimulatedRun::carry_out_orders() {
 
 Order SimulatedRun::begin(int world_size, int nodes) {
   const int attempt = static_cast<int>(attempts_.size());
-  tell(log::text("attempt ", attempt, " of ", world_size, " ranks on ", nodes, " nodes"));
+  say(log::text("attempt ", attempt, " of ", world_size, " ranks on ", nodes, " nodes"));
   for (const auto& machine : machines_) {
     const bool heard = connections_.contains(machine->connection) && !machine->dismissed;
     if (heard && (machine->doing == Doing::kTraining || machine->doing == Doing::kEnding))
@@ -228,7 +228,7 @@ void SimulatedRun::obey(Machine& machine, const Order& order) {
       if (machine.doing != Doing::kWaiting) broken(log::text("machine ", machine.index, " is to start twice"));
       machine.doing = Doing::kPreparing;
       machine.attempt = order.attempt;
-      machine.told.reset();
+      machine.reported.reset();
       machine.rolls_back = false;
       machine.failure.reset();
       attempts_.at(order.attempt.number).machines.push_back(machine.index);
@@ -236,18 +236,18 @@ void SimulatedRun::obey(Machine& machine, const Order& order) {
       return;
     }
     case Order::Kind::kFinish:
-      tell(log::text("machine ", machine.index, " ends with ", order.exit_code, " ", order.text));
+      say(log::text("machine ", machine.index, " ends with ", order.exit_code, " ", order.text));
       machine.exit_code = order.exit_code;
       machine.text = order.text;
       machine.doing = Doing::kGone;
       return disconnect(machine, "it closed the connection");
     case Order::Kind::kStop:
-      if (machine.doing == Doing::kPreparing) machine.told = order.kind;
+      if (machine.doing == Doing::kPreparing) machine.reported = order.kind;
       if (machine.doing == Doing::kTraining) save_and_stop(attempt);
       return;
     case Order::Kind::kAbort:
     case Order::Kind::kKill:
-      if (machine.doing == Doing::kPreparing) machine.told = order.kind;
+      if (machine.doing == Doing::kPreparing) machine.reported = order.kind;
       if (machine.doing == Doing::kTraining)
         end_workers(machine, uniform(0.1, 13), kExitFailed, FailureKind::kCommunication);
   }
@@ -264,7 +264,7 @@ void SimulatedRun::start_workers(Machine& machine, int attempt) {
   machine.doing = Doing::kTraining;
   auto& now = attempts_.at(attempt);
   now.training.insert(machine.index);
-  if (machine.told) return end_workers(machine, uniform(0.1, 3), kExitPreempted);
+  if (machine.reported) return end_workers(machine, uniform(0.1, 3), kExitPreempted);
   if (now.stopping) return save_and_stop(attempt);
   if (now.training.size() == static_cast<size_t>(machine.attempt.nodes))
     time_.in(uniform(5, 40), [this, attempt] { finish_training(attempt); });
@@ -305,8 +305,8 @@ void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
     });
   };
   if (mischief_ && exit_code != kExitDone && !machine.rolls_back && pick(0, 3) == 0) {
-    tell(log::text("what machine ", machine.index, " says of its end is lost"));
-    untold_ = true;  // nobody can know the cause
+    say(log::text("what machine ", machine.index, " says of its end is lost"));
+    unreported_ = true;  // nobody can know the cause
   } else {
     send(machine, say);
   }
@@ -318,7 +318,7 @@ void SimulatedRun::lose_server(Machine& machine) {
   if (machine.doing == Doing::kGone) return;
   if (frozen(machine))
     return machine.frozen_until == kForever ? void() : time_.in(0.25, [this, &machine] { lose_server(machine); });
-  tell(log::text("machine ", machine.index, " has lost the first"));
+  say(log::text("machine ", machine.index, " has lost the first"));
   if (!attempts_.empty())
     attempts_.back().hurt_before |=
         machine.attempt.number + 1 != static_cast<int>(attempts_.size()) || machine.doing == Doing::kWaiting;
@@ -367,7 +367,7 @@ void SimulatedRun::save_and_stop(int attempt) {
 
 void SimulatedRun::fail_worker(Machine& machine, FailureKind kind) {
   if (kind != FailureKind::kCommunication) note_cause(machine, /*loss=*/false);
-  tell(log::text("rank ", machine.attempt.first_rank, " fails: ", word_of(kind)));
+  say(log::text("rank ", machine.attempt.first_rank, " fails: ", word_of(kind)));
   const auto say = [this, &machine, attempt = machine.attempt.number] {
     serve(machine, [&] { coordinator_->failing(machine.connection, attempt, time_.time()); });
   };
@@ -377,7 +377,7 @@ void SimulatedRun::fail_worker(Machine& machine, FailureKind kind) {
   lose_contact(machine.attempt.number, machine.index, uniform(0.05, 2));
 }
 
-// A second rank's own failure, before its collectives tell it of the first.
+// A second rank's own failure, before its collectives say it of the first.
 void SimulatedRun::fail_another(int attempt) {
   for (const auto& machine : machines_) {
     if (machine->doing == Doing::kTraining && machine->attempt.number == attempt && !frozen(*machine))
@@ -402,7 +402,7 @@ void SimulatedRun::fail_collective(Machine& machine, int attempt) {
 // Faults
 
 void SimulatedRun::note_cause(const Machine& machine, bool loss) {
-  untold_ = untold_ || (loss && machine.index == 0);
+  unreported_ = unreported_ || (loss && machine.index == 0);
   const bool takes_part = machine.doing == Doing::kPreparing || machine.doing == Doing::kTraining;
   if (!takes_part || (loss && machine.index == 0)) return;
   attempts_.at(machine.attempt.number)
@@ -410,9 +410,9 @@ void SimulatedRun::note_cause(const Machine& machine, bool loss) {
 }
 
 void SimulatedRun::kill(Machine& machine) {
-  tell(log::text("machine ", machine.index, " dies"));
+  say(log::text("machine ", machine.index, " dies"));
   note_cause(machine, /*loss=*/true);
-  if (machine.doing == Doing::kEnding) untold_ = true;  // what it knew of the cause may go with it
+  if (machine.doing == Doing::kEnding) unreported_ = true;  // what it knew of the cause may go with it
   const bool trained = machine.doing == Doing::kTraining;
   machine.doing = Doing::kGone;
   if (trained) lose_contact(machine.attempt.number, machine.index, uniform(0.05, 2));
@@ -425,10 +425,10 @@ void SimulatedRun::kill(Machine& machine) {
 }
 
 void SimulatedRun::freeze(Machine& machine, double duration) {
-  tell(log::text("machine ", machine.index, " is frozen for ", duration, " s"));
+  say(log::text("machine ", machine.index, " is frozen for ", duration, " s"));
   if (duration > kNodeTimeout) note_cause(machine, /*loss=*/true);
   late_ = true;
-  untold_ = untold_ || machine.index == 0;  // the first gives the others their time again
+  unreported_ = unreported_ || machine.index == 0;  // the first gives the others their time again
   machine.frozen_until = std::max(machine.frozen_until, time_.now() + duration);
   if (machine.doing != Doing::kTraining || duration < kCollectiveTimeout) return;
   time_.in(kCollectiveTimeout,
@@ -438,7 +438,7 @@ void SimulatedRun::freeze(Machine& machine, double duration) {
 void SimulatedRun::cut_link(Machine& machine, double duration) {
   if (machine.index == 0) return;  // its launcher and its server talk within the machine
   late_ = true;
-  tell(log::text("the link of machine ", machine.index, " is cut for ", duration, " s"));
+  say(log::text("the link of machine ", machine.index, " is cut for ", duration, " s"));
   if (duration > kNodeTimeout) note_cause(machine, /*loss=*/true);
   machine.cut_until = std::max(machine.cut_until, time_.now() + duration);
   if (machine.doing != Doing::kTraining || duration < kCollectiveTimeout) return;
@@ -447,7 +447,7 @@ void SimulatedRun::cut_link(Machine& machine, double duration) {
 
 void SimulatedRun::signal(Machine& machine, int number) {
   if (frozen(machine) || machine.doing == Doing::kGone) return;
-  tell(log::text("machine ", machine.index, " gets signal ", number));
+  say(log::text("machine ", machine.index, " gets signal ", number));
   signalled_ = true;
   const bool again = machine.stop_signal != 0;
   if (!again) machine.stop_signal = number;
@@ -486,12 +486,12 @@ void SimulatedRun::check_end() {
   if (!coordinator_->finished()) return left ? void() : broken("the run never ends");
   const auto& result = coordinator_->result();
   for (const auto& machine : machines_) {
-    const bool told_so = machine->exit_code == kExitDone;
-    if (told_so && result.exit_code != kExitDone)
+    const bool reported_so = machine->exit_code == kExitDone;
+    if (reported_so && result.exit_code != kExitDone)
       broken(log::text("machine ", machine->index, " says that all is done"));
   }
-  // Machines that are frozen together with the first go on together.
-  if (result.exit_code == kExitDone && !untold_ && (attempts_.empty() || !attempts_.back().causes.empty()))
+  // Machines that are frozen together with the first continue together.
+  if (result.exit_code == kExitDone && !unreported_ && (attempts_.empty() || !attempts_.back().causes.empty()))
     broken("all is done, although something failed in the last attempt");
   check_cause();
 }
@@ -500,13 +500,14 @@ void SimulatedRun::check_end() {
 // first, whatever their machines' clocks show.
 void SimulatedRun::check_cause() {
   const auto& result = coordinator_->result();
-  if (signalled_ || untold_ || attempts_.empty() || attempts_.back().hurt_before) return;
+  if (signalled_ || unreported_ || attempts_.empty() || attempts_.back().hurt_before) return;
   const auto& causes = attempts_.back().causes;
   if (causes.empty() || causes.size() > 2) return;
   const bool ordered =
       !late_ && !causes.back().loss && !causes[0].loss && causes.back().time - causes[0].time > kSlowest;
   if (causes.size() == 2 && !ordered) return;
-  if (result.report.starts_with("waited")) return;  // for nodes that do not come again; the cause was told before that
+  if (result.report.starts_with("waited"))
+    return;  // for nodes that do not come again; the cause was reported before that
   const auto& cause = causes.front();
   const bool gone_with_it = result.report.starts_with(log::text("node ", cause.rank, " (")) &&
                             result.report.find("is lost after one of its workers has failed") != std::string::npos;

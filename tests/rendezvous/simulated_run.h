@@ -63,9 +63,9 @@ class SimulatedRun {
     Liveness liveness{0};
     double next_beat = 0;
     ddprun::Attempt attempt;
-    std::optional<Order::Kind> told;  // while it prepared
-    bool rolls_back = false;          // its workers end this attempt for the next one
-    std::set<int> ended;              // attempts
+    std::optional<Order::Kind> reported;  // while it prepared
+    bool rolls_back = false;              // its workers end this attempt for the next one
+    std::set<int> ended;                  // attempts
     std::optional<WorkerFailure> failure;
     int stop_signal = 0;
     int exit_code = -1;
@@ -88,7 +88,7 @@ class SimulatedRun {
 
   double uniform(double low, double high) { return std::uniform_real_distribution<>(low, high)(random_); }
   int pick(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
-  void tell(const std::string& text);
+  void say(const std::string& text);
   void broken(const std::string& text) { broken_.push_back(text); }
 
   void draw_plan();
@@ -150,7 +150,7 @@ class SimulatedRun {
   int last_connection_ = 0;
   std::vector<Attempt> attempts_;
   int rollbacks_ = 0;
-  bool signalled_ = false, untold_ = false, mischief_ = false;
+  bool signalled_ = false, unreported_ = false, mischief_ = false;
   bool late_ = false;  // something was frozen or cut off, and with it what it says
   std::vector<std::string> story_, broken_;
 };

@@ -58,7 +58,7 @@ def png(width, height, pixel):
 
 
 class MadeRun:
-    """Two attempts: the first is cut off at 60 % and had gone on beyond the checkpoint that the second begins at."""
+    """Two attempts: the first is cut off at 60 % and had continued beyond the checkpoint that the second begins at."""
 
     def __init__(self, folder, steps=2000, classes=10, ranks=4, seed=1, names=None):
         self.folder = pathlib.Path(folder)

@@ -44,7 +44,7 @@ TEST(Page, LoadsNothing) {
   for (const char* part :
        {"<link rel=\"stylesheet", "src=\"http", "href=\"http", "@import", "url(http", "sourceMappingURL"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
-  EXPECT_NE(page.find("default-src 'none'"), std::string::npos) << "and the browser is told to allow nothing";
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos) << "and the browser is asked to allow nothing";
 }
 
 TEST(Page, LeavesNoSlotOpen) {

@@ -31,7 +31,7 @@ TEST_F(Reports, TakeThePlaceOfAReportAndOfNothingElse) {
   EXPECT_THROW(write_report({run}, folder_ / "nowhere/report.html"), UserError);
 }
 
-TEST_F(Reports, TellWhatIsBrokenInTheRun) {
+TEST_F(Reports, SayWhatIsBrokenInTheRun) {
   const auto run = make_run("run", "name: [\n");
   write("run/metrics.jsonl", "garbage\nmore\n");
   write("run/tables.jsonl",
@@ -40,13 +40,13 @@ TEST_F(Reports, TellWhatIsBrokenInTheRun) {
   write("run/events.jsonl", "[]\n{}\n");
   write("run/environment.json", "{\"git\": ");
   const auto problems = recorded_run(run, 100)["problems"].get<std::vector<std::string>>();
-  const auto told = [&](const std::string& word) {
+  const auto reported = [&](const std::string& word) {
     return std::any_of(problems.begin(), problems.end(),
                        [&](const auto& problem) { return problem.find(word) != std::string::npos; });
   };
   for (const char* word : {"config.yaml", "metrics.jsonl:1", "the table confusion of step 3", "events.jsonl:1",
                            "environment.json is not a JSON object"})
-    EXPECT_TRUE(told(word)) << word;
+    EXPECT_TRUE(reported(word)) << word;
   EXPECT_NO_THROW(write_report(run));
 }
 
@@ -56,9 +56,10 @@ TEST_F(Reports, NameTheTrackersThatDidNotHaveAllOfTheRun) {
     write("run/summary.json", R"({"status":"completed","unsent":)" + unsent + "}");
     return recorded_run(run, 100)["problems"].dump();
   };
-  const auto told = problems(R"({"wandb":{"problem":"the server is away","command":"tools/follow run"}})");
-  EXPECT_NE(told.find("wandb did not have all of the run at its end: the server is away"), std::string::npos) << told;
-  EXPECT_NE(told.find("send the rest with: tools/follow run"), std::string::npos) << told;
+  const auto reported = problems(R"({"wandb":{"problem":"the server is away","command":"tools/follow run"}})");
+  EXPECT_NE(reported.find("wandb did not have all of the run at its end: the server is away"), std::string::npos)
+      << reported;
+  EXPECT_NE(reported.find("send the rest with: tools/follow run"), std::string::npos) << reported;
   for (const auto* damaged : {"7", "[]", R"({"wandb":7})", R"({"wandb":{"problem":[]}})"})
     EXPECT_NO_THROW(problems(damaged)) << damaged;
 }
@@ -104,7 +105,7 @@ TEST_F(Reports, ListCheckpointsWithoutLeftovers) {
   EXPECT_FALSE(checkpoints[1].best);
 }
 
-TEST_F(Reports, TellLinesOfTheConfigurationFromTheirOrigins) {
+TEST_F(Reports, SayLinesOfTheConfigurationFromTheirOrigins) {
   const auto lines = read_config_lines(
       write("config.yaml", "a: \"x # y\\\" # z\"  # made.yaml:3:1\nb:\n  - c#d  # command line: b=[\"#\"]\n"));
   ASSERT_EQ(lines.size(), 3U);

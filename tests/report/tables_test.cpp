@@ -39,7 +39,7 @@ TEST_F(Tables, NewestOfEachSplitIsFoundAndReadAgain) {
 }
 
 TEST_F(Tables, OfALaterAttemptTakeThePlaceOfTheOthers) {
-  starts_.saw(1, 15);  // as the metrics told
+  starts_.saw(1, 15);  // as the metrics reported
   const auto tables = index(line("confusion", 0, "val", 10, {{"n", 1}}) + line("confusion", 0, "val", 20, {{"n", 2}}));
   ASSERT_EQ(tables.newest("confusion").size(), 1U);
   EXPECT_EQ(tables.newest("confusion")[0].step, 10);
@@ -126,7 +126,7 @@ TEST_F(Predictions, ShowNoFileFromElsewhereAndNoneThatIsNoImage) {
   for (const char* path : {"../outside.png", "link.png", "text.png", "missing.png", "", "/etc/passwd"})
     EXPECT_EQ(shelf.data_uri(path), "") << path;
   std::vector<std::string> problems;
-  shelf.tell(problems);
+  shelf.say(problems);
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_TRUE(problems[0].starts_with("6 images of predictions are missing")) << problems[0];
 }
@@ -135,7 +135,7 @@ TEST_F(Predictions, LeaveImagesOutBeforeThePageGrowsTooLarge) {
   write("large.png", kPng + std::string(900'000, 'x'));
   for (int i = 0; i < 12; ++i) images_.data_uri("large.png");
   std::vector<std::string> problems;
-  images_.tell(problems);
+  images_.say(problems);
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_TRUE(problems[0].starts_with("3 images of predictions are left out")) << problems[0];
 }
@@ -182,7 +182,7 @@ TEST_F(Histograms, WithoutAFiniteNumberHaveNoRange) {
   EXPECT_TRUE(problems_.empty());
 }
 
-TEST_F(Histograms, ThatContradictThemselvesAreTold) {
+TEST_F(Histograms, ThatContradictThemselvesAreReported) {
   shown_histograms(index(line("histograms", 0, "", 10, content({-1, 1}, {3, 4}))), problems_);
   ASSERT_EQ(problems_.size(), 1U);
   EXPECT_TRUE(problems_[0].starts_with("tables.jsonl: histograms cannot be shown")) << problems_[0];

@@ -111,7 +111,7 @@ TEST_F(CurveFiles, HaveNanWhereANumberWasNotFinite) {
   EXPECT_TRUE(std::isnan(curves.curves[0].points[0].value));
 }
 
-TEST_F(CurveFiles, TellTheFirstBrokenLineAndHowManyMore) {
+TEST_F(CurveFiles, SayTheFirstBrokenLineAndHowManyMore) {
   const auto curves = read_text(row(0, "train", 10, 1) + "garbage\n" + row(0, "train", 20, 2) + "[1]\n\n" +
                                 std::string("\0\xff\n", 3) + row(0, "train", 30, 3));
   EXPECT_EQ(losses(curves, "train").size(), 3U);

@@ -74,7 +74,7 @@ TEST(LrSuggestion, IsTheSameForALossBelowZero) {
   EXPECT_EQ(suggest_lr(points).lr, suggest_lr(range(100)).lr);
 }
 
-TEST(LrSuggestion, TellsThatTheLossStillFalls) {
+TEST(LrSuggestion, SaysThatTheLossStillFalls) {
   const auto found = suggest_lr(range(100, 0.1));
   EXPECT_TRUE(found.lr);
   EXPECT_THAT(found.remark, HasSubstr("a larger --to"));

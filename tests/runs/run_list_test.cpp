@@ -108,7 +108,7 @@ TEST(RunListText, FitsEightyColumnsWithColumnsAligned) {
   EXPECT_EQ(lines[1].size(), lines[2].size());
 }
 
-TEST_F(RunLists, TellRunsOfOneFolderApartByTheirOverrides) {
+TEST_F(RunLists, SayRunsOfOneFolderApartByTheirOverrides) {
   const std::map<std::string, std::string> files = {{"sweep/a", "optimizer.lr=0.1\nmodel=mlp\nrun.dir=sweep/a\n"},
                                                     {"sweep/b", "optimizer.lr=0.2\nmodel=mlp\nrun.dir=sweep/b\n"},
                                                     {"other/c", "optimizer.lr=0.3\n"}};
@@ -164,7 +164,7 @@ TEST(RunListText, HasTheWordsThatScriptsRead) {
   }
 }
 
-TEST(RunListText, TellsTheTestsOfTheBestCheckpointAndOfTheLast) {
+TEST(RunListText, SaysTheTestsOfTheBestCheckpointAndOfTheLast) {
   auto tested = run("a", "completed", "val/accuracy", 0.5);
   EXPECT_EQ(run_list_text({tested}, {.now = 1000}).find("TEST"), std::string::npos);
   tested.state.test_best = 0.4375;
@@ -184,7 +184,7 @@ TEST(RunListText, HasNoControlCharacters) {
   EXPECT_EQ(text.find('\033'), std::string::npos);
 }
 
-TEST(RunListText, TellsAgesAndDurationsInTheirUnit) {
+TEST(RunListText, SaysAgesAndDurationsInTheirUnit) {
   EXPECT_EQ(age_text(-5), "0 s ago");
   EXPECT_EQ(age_text(3599), "59 min ago");
   EXPECT_EQ(age_text(7200), "2 h ago");

@@ -68,7 +68,7 @@ TEST_F(RunStates, AreThoseOfACopyToo) {
   EXPECT_NE(read_run_state(run).reason.find("kept at node1:/scratch/run;"), std::string::npos);
 }
 
-TEST_F(RunStates, TellTheEndOfARunWhoseWorkersDidNot) {
+TEST_F(RunStates, SayTheEndOfARunWhoseWorkersDidNot) {
   const auto run = make_run("run", "name: toy\ncheckpoint: {monitor: val/loss}\n");
   write("run/run.json", R"({"steps_per_epoch":10,"nodes":2})");
   write("run/metrics.jsonl",
@@ -135,14 +135,14 @@ TEST_F(RunStates, OfALockedFolderWithoutASummaryAreRunning) {
   EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kInterrupted);
 }
 
-TEST_F(RunStates, DoNotDisturbWhoeverStartsTheRun) {
+TEST_F(RunStates, DoNotDisturbWhoStartsTheRun) {
   const auto run = make_run("run");
   write("run/.lock", "process 1 on elsewhere");
   read_run_state(run);
   EXPECT_NO_THROW(RunFolder::resume(run));
 }
 
-TEST_F(RunStates, OfARunThatGoesOnAreNotThoseOfItsLastEnd) {
+TEST_F(RunStates, OfARunThatContinuesAreNotThoseOfItsLastEnd) {
   std::optional<RunFolder> folder = RunFolder::create("toy", folder_ / "run");
   write("run/config.yaml", "name: toy\n");
   folder->begin_attempt();
@@ -155,7 +155,7 @@ TEST_F(RunStates, OfARunThatGoesOnAreNotThoseOfItsLastEnd) {
   EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kInterrupted);
 }
 
-TEST_F(RunStates, StayAsTheyWereWhereAnAttemptToGoOnIsRefused) {
+TEST_F(RunStates, StayAsTheyWereWhereAnAttemptToContinueIsRefused) {
   std::optional<RunFolder> folder = RunFolder::create("toy", folder_ / "run");
   const auto begin = [&] {
     folder->begin_attempt();

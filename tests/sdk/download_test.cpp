@@ -71,7 +71,7 @@ TEST_F(Download, BringsTheFileFromTheFirstMirrorThatHasItAndSaysHowFarItIs) {
 }
 
 // A fault of the server, the part that an earlier run has left, and the requests that bring the file nevertheless.
-TEST_F(Download, GoesOnWhereItCanAndBeginsAgainWhereItCannot) {
+TEST_F(Download, ContinuesWhereItCanAndBeginsAgainWhereItCannot) {
   limits_.stall_seconds = 1;
   for (const auto& [mode, part, requests] : {
            std::tuple{"cut", std::string(), "cut data.gz 0|cut data.gz 100000|"},

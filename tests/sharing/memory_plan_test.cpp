@@ -124,7 +124,7 @@ void expect_within_a_tenth(Model& model, int64_t samples) {
   model.zero_grad(/*set_to_none=*/true);
 }
 
-TEST(Plan, OfFewSamplesTellsTheActivationsOfManyWithinATenth) {
+TEST(Plan, OfFewSamplesSaysTheActivationsOfManyWithinATenth) {
   Wrapped filtering(filters()), weighing(heavy()), deep(many_layers());
   for (const int64_t samples : {32, 64}) expect_within_a_tenth(filtering, samples);
   for (const int64_t samples : {1024, 4096, 16384}) expect_within_a_tenth(weighing, samples);

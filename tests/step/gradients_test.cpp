@@ -52,7 +52,7 @@ TEST(GradScaler, AnOverflowBeginsTheCountAnew) {
   EXPECT_EQ(scaler.state().steps_since_change, 0);
 }
 
-TEST(GradScaler, GoesOnFromItsState) {
+TEST(GradScaler, ContinuesFromItsState) {
   GradScaler one({.scale = 64}, at::kCPU, /*enabled=*/true);
   step(one, {torch::full({1}, kInf)});
   step(one, {torch::ones({1})});

@@ -40,7 +40,7 @@ TEST(OperatorLog, ANumberThatChangesIsADifferenceAndTheValuesOfTensorsAreNone) {
 }
 
 // The meta device stands in for a GPU: it is not the host, and computes nothing.
-TEST(OperatorLog, ANumberOfTheHostIsToldWhereAKernelOfTheDeviceReadsIt) {
+TEST(OperatorLog, ANumberOfTheHostIsReportedWhereAKernelOfTheDeviceReadsIt) {
   const auto weight = at::ones({3}, at::kMeta);
   const auto scaled = [&](double factor) {
     return log_of([&, rate = at::scalar_tensor(factor)] { weight.mul(rate); }, at::kMeta);
@@ -49,7 +49,7 @@ TEST(OperatorLog, ANumberOfTheHostIsToldWhereAKernelOfTheDeviceReadsIt) {
   EXPECT_THAT(scaled(0.1).difference(scaled(0.2)), HasSubstr("Float[]cpu=0.2"));
 }
 
-TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotTold) {
+TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotReported) {
   const auto worked = [](float left_in_memory) {
     return log_of(
         [&] {
@@ -65,7 +65,7 @@ TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotTold) {
 }
 
 // It lies on the device in a capture, else on the host, with another number each time, or with none.
-TEST(OperatorLog, TheStateOfAttentionsDropoutIsNotTold) {
+TEST(OperatorLog, TheStateOfAttentionsDropoutIsNotReported) {
   const auto some = at::ones({1, 1, 8, 4}, at::kMeta), sums = at::ones({1, 1, 8}, at::kMeta);
   const auto worked = [&](const at::Tensor& state) {
     return log_of(

@@ -75,7 +75,7 @@ TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {
   EXPECT_THAT(rates, ElementsAre(0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01, 0.002, 0.002, 0.002));
 }
 
-TEST(Schedule, PlateauGoesOnFromItsState) {
+TEST(Schedule, PlateauContinuesFromItsState) {
   auto one = schedule({.kind = ScheduleKind::kPlateau, .patience = 2}), two = one;
   one.observe(1);
   one.observe(2);

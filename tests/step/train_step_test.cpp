@@ -347,7 +347,7 @@ TEST(OutOfMemory, NamesWhatToChange) {
                            HasSubstr("trainer.micro_batch=auto")));
 }
 
-TEST(OutOfMemory, OfARehearsalIsToldAtOnce) {
+TEST(OutOfMemory, OfARehearsalIsReportedAtOnce) {
   auto run = each_step_logged();  // whose last batch is smaller than the others, so it is rehearsed
   run.make_model = [] { return std::make_shared<Narrow>(0); };
   const auto error = error_of_training<OutOfMemory>(run);

@@ -178,7 +178,7 @@ inline ToyResult train_toy_once(const ToyRun& run, const std::shared_ptr<RowKeep
     }
     const auto end = trainer.run();
     loggers.flush();
-    for (const auto& tensor : state_tensors(*model)) {  // whoever compares them is on another stream
+    for (const auto& tensor : state_tensors(*model)) {  // who compares them is on another stream
       result.weights[rank][tensor.name] = tensor.value.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
     }
     if (rank != 0) return;

@@ -107,7 +107,7 @@ class ConvertWeights(unittest.TestCase):
         said = self.convert({"model": WEIGHTS, "x": collections.deque([1, 2])}, code=2)
         self.assertRegex(said, r"as tensors alone: Can only extend lists, but got <class '\S*collections.deque'>\. If you trust")
 
-    def test_which_of_several_weights_were_taken_is_told(self):
+    def test_which_of_several_weights_were_taken_is_reported(self):
         average = {name: value + 1 for name, value in WEIGHTS.items()}
         for trained, averaged in (("model", "model_ema"), ("model", "ema"), ("state_dict", "state_dict_ema")):
             content = {averaged: average, trained: WEIGHTS, "optimizer": {"state": {0: {"step": torch.ones(1)}}}}

@@ -69,9 +69,9 @@ class DataPage(CommandTest):
             for split, rows in splits.items():
                 self.run_lines(lines.replace("train", split))
                 self.assertEqual(self.samples(split), rows)
-            told = ("dataset.train=data/train-*.tar", "dataset.size=8")
-            self.train(experiment + "model: mlp\n", *told)
-            self.assertRegex(self.ddprun("data", "run.yaml", *told).out(), r"\n1 +6 +2\n")
+            reported = ("dataset.train=data/train-*.tar", "dataset.size=8")
+            self.train(experiment + "model: mlp\n", *reported)
+            self.assertRegex(self.ddprun("data", "run.yaml", *reported).out(), r"\n1 +6 +2\n")
 
     def picture(self, image, split, label, number):
         file = pathlib.Path("photos", split, ("cat", "dog")[label], f"{number}.png")

@@ -8,7 +8,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 clone="$scratch/a clone"
 calls=$scratch/calls
-unset DDPRUN_WERROR DDPRUN_PYTHON  # of whoever runs the tests
+unset DDPRUN_WERROR DDPRUN_PYTHON  # of the one who runs the tests
 parts='lib/ddprun/plugins/models/a.so lib/ddprun/plugins/models/b.so lib/libx.so share/page'
 export DDPRUN_SYSTEM_PACKAGES=skip calls parts
 
@@ -49,7 +49,7 @@ make_clone() {
     echo ninja "$@" >>"$calls"; echo "$DDPRUN_ON_DEMAND, $(cd "$2" && ls -A | grep -c "^.building$")" >"$2/seen"; [[ ! -e $2/broken ]] || { echo "x.cpp:1: error: broken"; exit 1; }
     [[ ! -e $2/slow ]] || exec sleep 60
     mkdir "$2/in_use" || exit 1
-    [[ -z ${told:-} ]] || timeout 60 bash -c "until cat -- $told | grep -q waiting; do sleep 0.05; done"  # until another one waits
+    [[ -z ${reported:-} ]] || timeout 60 bash -c "until cat -- $reported | grep -q waiting; do sleep 0.05; done"  # until another one waits
     rmdir "$2/in_use"
     for target in "${@:5}"; do [[ $target != lib/* ]] || { mkdir -p "$2/${target%/*}"; touch "$2/$target"; }; done
     mkdir -p "$2/bin"; touch "$2/.ninja_log"; cp "$2/../../program" "$2/bin/ddprun"'
@@ -86,7 +86,7 @@ test_builds_when_needed() {
   expect_calls "ninja" "the program is gone"
 }
 
-# What ninja was told to build by the last call.
+# What ninja was asked to build by the last call.
 targets() { sed -n '$s/.* -j [0-9]* //p' "$calls"; }
 
 test_builds_the_program_and_what_was_built_before() {
@@ -109,13 +109,13 @@ test_builds_the_program_and_what_was_built_before() {
 
 test_two_builds_at_once_wait_for_each_other() {
   local first second
-  export told="$scratch/err $scratch/err2"
+  export reported="$scratch/err $scratch/err2"
   "$clone/tools/build" lib/ddprun/plugins/models/a.so 2>"$scratch/err" & first=$!
   "$clone/tools/build" lib/ddprun/plugins/models/b.so 2>"$scratch/err2" & second=$!
   wait "$first" || fail "the first: $(<"$scratch/err")"
   wait "$second" || fail "the second: $(<"$scratch/err2")"
   cat -- "$scratch/err" "$scratch/err2" | grep -q 'another set-up or build is running in this clone: waiting for it' || fail "none has waited"
-  unset told
+  unset reported
   expect_calls "" "both were built"
 }
 

@@ -409,7 +409,7 @@ class ExportModel(ExportTool, unittest.TestCase):
                 pathlib.Path("net.pt2").unlink()
         self.assertIn("checked", self.export("Time", "--input", "t=:int64:7"))
 
-    def test_what_is_done_otherwise_than_in_python_is_told(self):
+    def test_what_is_done_otherwise_than_in_python_is_reported(self):
         self.assertIn("DataParallel is taken off: weights have the names of the module in it", self.export("Parallel"))
         said = self.export("Compiled")
         self.assertRegex(said, "OptimizedModule is taken off.*\nDataParallel is taken off")

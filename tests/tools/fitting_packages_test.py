@@ -25,10 +25,10 @@ class Packages(unittest.TestCase):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
 
-    def told(self, source):
-        return self.told_by("export_model", source, "--input", "3x8x8", "--out", "net.pt2")
+    def reported(self, source):
+        return self.reported_by("export_model", source, "--input", "3x8x8", "--out", "net.pt2")
 
-    def told_by(self, tool, *words):
+    def reported_by(self, tool, *words):
         done = subprocess.run(
             [sys.executable, "-B", ROOT / "tools" / tool, *words],
             cwd=self.folder, env={"PYTHONPATH": str(self.folder), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True)  # fmt: skip
@@ -40,37 +40,37 @@ class Packages(unittest.TestCase):
         self.write("torchvision/__init__.py", "raise RuntimeError('operator torchvision::nms does not exist')\n")
         self.write("timm/__init__.py", "import torchvision\n")
         fits = r"To install what fits torch 2\.\d+\.\d+\S*: \S+ -m pip install torch==2\.\d+\.\d+ "
-        told = "cannot be imported: operator torchvision::nms does not exist\\. "
-        self.assertRegex(self.told("timm:vit"), f"timm {told}{fits}timm torchvision\n")
-        self.assertRegex(self.told("torchvision:resnet18"), f"torchvision {told}{fits}torchvision\n")
+        reported = "cannot be imported: operator torchvision::nms does not exist\\. "
+        self.assertRegex(self.reported("timm:vit"), f"timm {reported}{fits}timm torchvision\n")
+        self.assertRegex(self.reported("torchvision:resnet18"), f"torchvision {reported}{fits}torchvision\n")
 
     def test_so_is_one_that_ones_own_file_imports(self):
         self.write("torchvision/__init__.py", "raise RuntimeError('operator torchvision::nms does not exist')\n")
         self.write("timm/__init__.py", "import torchvision\n")
         self.write("first.py", "import timm\n\ndef net(): pass\n")
         self.write("later.py", "def net():\n    import timm\n    return timm.create_model('vit')\n")
-        told = r"RuntimeError: operator torchvision::nms does not exist\. To install what fits .* -m pip install torch==\S+ torchvision\n"
-        self.assertRegex(self.told("first.py:net"), rf"first\.py:1: {told}")
-        self.assertRegex(self.told("later.py:net"), rf"later\.py:net\(\): {told}")
+        reported = r"RuntimeError: operator torchvision::nms does not exist\. To install what fits .* -m pip install torch==\S+ torchvision\n"
+        self.assertRegex(self.reported("first.py:net"), rf"first\.py:1: {reported}")
+        self.assertRegex(self.reported("later.py:net"), rf"later\.py:net\(\): {reported}")
 
     def test_ones_own_mistake_is_no_matter_of_packages(self):
         self.write("torchvision/__init__.py", "")
         self.write("odd.py", "import torchvision\nimport my_own_helpers\n")
         self.write("net.py", "import torchvision\n\ndef net():\n    raise RuntimeError('odd')\n")
-        self.assertTrue(self.told("odd.py:net").endswith("odd.py:2: ModuleNotFoundError: No module named 'my_own_helpers'\n"))
-        self.assertTrue(self.told("net.py:net").endswith("net(): RuntimeError: odd; --set NAME=VALUE gives an argument\n"))
+        self.assertTrue(self.reported("odd.py:net").endswith("odd.py:2: ModuleNotFoundError: No module named 'my_own_helpers'\n"))
+        self.assertTrue(self.reported("net.py:net").endswith("net(): RuntimeError: odd; --set NAME=VALUE gives an argument\n"))
 
     def test_one_that_is_missing_is_too(self):
         self.write("mine.py", "import timm\n")
-        self.assertRegex(self.told("mine.py:net"), r"mine\.py:1: .*No module named 'timm'\. To install what fits torch .* -m pip install torch==\S+ timm")
+        self.assertRegex(self.reported("mine.py:net"), r"mine\.py:1: .*No module named 'timm'\. To install what fits torch .* -m pip install torch==\S+ timm")
         self.write("timm/__init__.py", "import safe_tensors_of_nobody\n")
-        self.assertRegex(self.told("timm:vit"), r"No module named 'safe_tensors_of_nobody'\. To install what fits torch .* timm")
+        self.assertRegex(self.reported("timm:vit"), r"No module named 'safe_tensors_of_nobody'\. To install what fits torch .* timm")
 
 
     def test_where_torch_is_missing_each_tool_asks_for_the_one_that_fits(self):
         self.write("torch/__init__.py", "raise ImportError('there is no torch')\n")
-        self.assertIn(f"-m pip install '{fitting_torch()}'\n", self.told("net.py:net"))
-        self.assertIn(f"-m pip install '{fitting_torch()}' safetensors numpy\n", self.told_by("convert_weights", "net.pt", "net.safetensors"))
+        self.assertIn(f"-m pip install '{fitting_torch()}'\n", self.reported("net.py:net"))
+        self.assertIn(f"-m pip install '{fitting_torch()}' safetensors numpy\n", self.reported_by("convert_weights", "net.pt", "net.safetensors"))
 
 
 class Torch(unittest.TestCase):

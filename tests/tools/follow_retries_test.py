@@ -141,7 +141,7 @@ class Following(unittest.TestCase):
         self.now += 2
         self.assertTrue(made.finish())
 
-    def test_a_tracker_that_stays_away_is_given_up_and_the_next_call_goes_on(self):
+    def test_a_tracker_that_stays_away_is_given_up_and_the_next_call_continues(self):
         made = self.follow()
         self.rows(1)
         made.poll()

@@ -86,8 +86,8 @@ class WholeRun(FollowTest):
     def test_a_terminal_obeys_nothing_of_a_folder(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
         folder = self.run_dir.rename(self.folder / "\x1b[2J")
-        for told in ("1 rows sent", "nothing new"):
-            self.assertRegex(self.followed(folder, "--offline").err(), rf"(?s)^[^\x1b]*/\?\[2J: [^\x1b]*{told}[^\x1b]*$")
+        for reported in ("1 rows sent", "nothing new"):
+            self.assertRegex(self.followed(folder, "--offline").err(), rf"(?s)^[^\x1b]*/\?\[2J: [^\x1b]*{reported}[^\x1b]*$")
 
     def test_a_second_call_sends_nothing(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
@@ -177,7 +177,7 @@ class EachKind(FollowTest):
 
 
 class Mistakes(FollowTest):
-    def test_they_are_told(self):
+    def test_they_are_reported(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
         for words, code, text in (
             (["nowhere"], 2, "nowhere: no such run"),

@@ -52,7 +52,7 @@ class PlanTest(unittest.TestCase):
 HANGS = """
     import subprocess, sys, time
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
-    print("it goes on and on", flush=True)
+    print("it continues and on", flush=True)
     time.sleep(1000)
 """
 
@@ -66,7 +66,7 @@ class AttemptTest(FolderTest):
         with mock.patch("traceback.print_exc"):
             outcome, _, _ = one.attempt(hanging, context.LAST_SECONDS + 2)
         self.assertEqual((outcome.word, outcome.hung), ("FAIL", True))
-        self.assertIn("it goes on and on", outcome.detail)
+        self.assertIn("it continues and on", outcome.detail)
         self.assertEqual(processes_with(MARK, self.folder / hanging.name), [])
 
 
@@ -127,7 +127,7 @@ class SessionTest(FolderTest):
         self.assertEqual({outcome for outcome, _ in rows.values()}, {"PASS", "SKIP"})
         self.assertEqual(list(rows), list(CHECKS))
 
-    def test_a_carried_program_that_does_not_start_is_told(self):
+    def test_a_carried_program_that_does_not_start_is_reported(self):
         self.script("made/bin/ddprun", "import sys; sys.exit('a library is missing')")
         (self.folder / "made/lib/ddprun").mkdir(parents=True)
         (self.folder / "pack").mkdir()

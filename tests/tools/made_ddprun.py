@@ -4,7 +4,7 @@
 
 The experiment has the keys x, y and mode. A run measures val/score = x + y, three times. $MADE_LOG gets a line for each
 start; while $MADE_GATE names a file that is not there, a run waits for it after its first value. mode=fail fails,
-mode=slow goes on after its first value until it is stopped, mode=dumb measures something else, mode=nan nothing finite.
+mode=slow continues after its first value until it is stopped, mode=dumb measures something else, mode=nan nothing finite.
 """
 
 import fcntl

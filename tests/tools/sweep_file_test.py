@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/lib/sweep: what a sweep file may hold, how its mistakes are told, and which values trials get."""
+"""tools/lib/sweep: what a sweep file may hold, how its mistakes are reported, and which values trials get."""
 
 import contextlib
 import io
@@ -37,7 +37,7 @@ class FileTest(SweepFileTest):
 
 class Mistakes(FileTest):
     def test_each_key_of_the_file(self):
-        for text, told in (
+        for text, reported in (
             ("metric: {name: val/loss}\n", "1: experiment: missing: experiments/digits.yaml"),
             ("experiment: e\nmetric: {name: val/loss}\n", "1: parameters: missing: {optimizer.lr: {low: "),
             (HEAD + "parameters: {}\n", "5: parameters: there are none"),
@@ -57,10 +57,10 @@ class Mistakes(FileTest):
             (HEAD.replace("random", "grid") + "parameters: {a: {low: 1, high: 2000000}}\n", "5: the grid has 2,000,000 trials: list fewer"),
             (HEAD.replace("random", "cmaes") + "parameters: {a: {low: 1, high: 2}, b: {choices: [1, 2]}}\n", "5: method cmaes searches"),
         ):
-            self.assert_refused(text, f"s.yaml:{told}")
+            self.assert_refused(text, f"s.yaml:{reported}")
 
     def test_each_parameter(self):
-        for text, told in (
+        for text, reported in (
             ("{}", "a.b: expected choices: [a, b], or low and high"),
             ("5", "a.b: expected a map of keys, found 5"),
             ("{low: 1}", "a.b: expected choices: [a, b], or low and high"),
@@ -77,13 +77,13 @@ class Mistakes(FileTest):
             ("{low: 0.0, high: 1.0, step: 0}", "a.b: `step > 0` must hold"),
             ("{chioces: [1]}", "a.b: chioces is unknown; did you mean choices?"),
         ):
-            self.assert_refused(f"{HEAD}parameters:\n  a.b: {text}\n", f"s.yaml:6: {told}")
+            self.assert_refused(f"{HEAD}parameters:\n  a.b: {text}\n", f"s.yaml:6: {reported}")
 
     def test_words_of_wandb_are_taken_or_answered_with_those_of_here(self):
         sweep = self.read(HEAD.replace("random", "bayes") + "parameters: {a: {min: 1, max: 3}, b: {values: [x, y]}, c: {value: 5}}\n")
         spaces = [(one.probes(), one.size) for one in sweep.parameters]
         self.assertEqual((sweep.method, spaces), ("tpe", [([1, 3], 3), (["x", "y"], 2), ([5], 1)]))
-        for text, told in (
+        for text, reported in (
             ("program: e.yaml\n", "1: the sweep: there is no program here: experiment names it"),
             (HEAD + "early_terminate: {type: hyperband}\n", "5: the sweep: there is no early_terminate here: pruner: {type: hyperband, "),
             (HEAD + "parameters: {a: {distribution: log_uniform_values, min: 1}}\n", "5: a: there is no distribution here: low and high, with log:"),
@@ -92,15 +92,15 @@ class Mistakes(FileTest):
             (HEAD + "parameters: {a: {values: [1], probabilities: [1]}}\n", "5: a: there is no probabilities here: all choices are equally"),
             (HEAD + "parameters: {model: {parameters: {}}}\n", "5: model: there is no parameters here: write the whole path as the key"),
         ):
-            self.assert_refused(text, f"s.yaml:{told}")
+            self.assert_refused(text, f"s.yaml:{reported}")
 
-    def test_what_optuna_remarks_is_told_with_the_line(self):
-        with contextlib.redirect_stderr(io.StringIO()) as told:
+    def test_what_optuna_remarks_is_reported_with_the_line(self):
+        with contextlib.redirect_stderr(io.StringIO()) as reported:
             self.assertEqual(self.parameter("{low: 11, high: 20, step: 10}").probes(), [11, 11])
-        self.assertIn("s.yaml:6: a.b: The distribution is specified by [11, 20] and step=10, but", told.getvalue())
+        self.assertIn("s.yaml:6: a.b: The distribution is specified by [11, 20] and step=10, but", reported.getvalue())
 
     def test_the_file_itself(self):
-        for text, told in (
+        for text, reported in (
             ("a: [1\n", "s.yaml:2:1: this is no YAML: "),
             ("method: grid\nmethod: grid\n", "s.yaml:2: method is there twice"),
             ("- 1\n", "s.yaml:1: the sweep: expected a map of keys"),
@@ -108,7 +108,7 @@ class Mistakes(FileTest):
             ("a: &a [*a]\n", "s.yaml: is nested too deeply"),
             ("[" * 5000, "s.yaml: is nested too deeply"),
         ):
-            self.assert_refused(text, told)
+            self.assert_refused(text, reported)
 
     def test_whatever_is_broken_is_refused_or_read(self):
         whole = (HEAD + "pruner: {type: hyperband, min_resource: 1, max_resource: 27, reduction_factor: 3}\nparameters:\n"
@@ -179,7 +179,7 @@ class Values(FileTest):
 class Places(FileTest):
     def test_storages(self):
         (self.folder / "text.db").write_text("this is no database, but a text of some length\n" * 50)
-        for url, told in (
+        for url, reported in (
             ("mysql://a:secret@b/c", "--storage mysql://a:***@b/c: expected postgresql://user@host/database, or sqlite:///file.db"),
             ("what:secret@", "--storage what:***@: expected postgresql://"),
             ("sqlite:///nowhere/s.db", "--storage sqlite:///nowhere/s.db: there is no folder /"),
@@ -187,11 +187,11 @@ class Places(FileTest):
         ):
             with self.subTest(url), self.assertRaises(UserError) as caught:
                 Storage(url, "s")
-            self.assertIn(told, str(caught.exception))
+            self.assertIn(reported, str(caught.exception))
             self.assertNotIn("secret", str(caught.exception))
 
     def test_the_command_line(self):
-        for words, told in (
+        for words, reported in (
             (["s.yaml", "run.dir=x"], "run.dir=x: each trial has a folder of its own; --out names the sweep's"),
             (["s.yaml", "--jobs", "0"], "0: must be 1 or more"),
             (["s.yaml", "--jobs", "3", "--gpus", "0,1"], "--jobs 3 cannot share 2 GPUs evenly"),
@@ -201,7 +201,7 @@ class Places(FileTest):
             said = io.StringIO()
             with self.subTest(words), self.assertRaises(SystemExit), contextlib.redirect_stderr(said):
                 parse_arguments(words)
-            self.assertIn(told, said.getvalue())
+            self.assertIn(reported, said.getvalue())
         words = ["s.yaml", "a=1", "--jobs", "2", "~b", "++c.d=[1]"]
         self.assertEqual(parse_arguments(words)[1].overrides, ["a=1", "~b", "++c.d=[1]"])
         self.assertEqual(parse_arguments(["--ddprun", "x", "report", "s.yaml"])[0], "report")

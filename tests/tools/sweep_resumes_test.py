@@ -156,11 +156,11 @@ class Ends(MadeTest):
         self.swept("sweep.yaml", "--gpus", "4,7", env=self.closed)
         lines = [line.split() for line in self.log.read_text().splitlines()]
         again = {(name, gpu) for _, name, _, gpu in lines if name in names(0, 1)}
-        self.assertEqual(len(again), 2, "a trial went on with another GPU")
+        self.assertEqual(len(again), 2, "a trial continued with another GPU")
 
     def test_a_metric_that_is_not_measured_ends_the_sweep(self):
-        told = self.swept(self.write(GRID + "  mode: {value: dumb}\n"), code=2).err()
-        self.assertIn("metric.name: trial_0000 has ended, but it measured no val/score; known: val/sorce", told)
+        reported = self.swept(self.write(GRID + "  mode: {value: dumb}\n"), code=2).err()
+        self.assertIn("metric.name: trial_0000 has ended, but it measured no val/score; known: val/sorce", reported)
         self.assertEqual(len(self.begun()), 1)
 
 
@@ -195,7 +195,7 @@ class Continues(MadeTest):
                     self.assertRegex(again.err(), r"trial_0000  continues: x=\d y=0\.")
                 self.assert_all(begun)
 
-    def test_ctrl_c_lets_the_trials_save_and_the_next_call_goes_on(self):
+    def test_ctrl_c_lets_the_trials_save_and_the_next_call_continues(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             running = self.sweep(*self.words, env=self.closed)
             self.wait_until(lambda: len({name for name, _ in self.begun()}) == 2 and len(self.processes()) == 3, "trials", running)
@@ -241,7 +241,7 @@ class Continues(MadeTest):
 
 
 class Shared(MadeTest):
-    """Several processes on one storage: no trial twice, none lost, whoever is killed."""
+    """Several processes on one storage: no trial twice, none lost, who is killed."""
 
     def setUp(self):
         super().setUp()
@@ -289,20 +289,20 @@ class BadInput(MadeTest):
         file = self.out / "study.db"
         with sqlite3.connect(file, isolation_level=None) as other:
             other.execute("BEGIN EXCLUSIVE")
-            told = self.swept("sweep.yaml", "--storage", f"sqlite:///{file}?timeout=0.1", code=2).err()
-            self.assertIn("is locked by another program; end it, or wait for it: the same command continues", told)
+            reported = self.swept("sweep.yaml", "--storage", f"sqlite:///{file}?timeout=0.1", code=2).err()
+            self.assertIn("is locked by another program; end it, or wait for it: the same command continues", reported)
             other.execute("ROLLBACK")
             other.execute("UPDATE alembic_version SET version_num = 'v99.0.0.a'")
             other.execute("UPDATE version_info SET schema_version = 99")
-        told = self.swept("sweep.yaml", code=2).err()
-        self.assertIn("cannot be used: The runtime optuna version 5.0.0 is no longer compatible", told)
+        reported = self.swept("sweep.yaml", code=2).err()
+        self.assertIn("cannot be used: The runtime optuna version 5.0.0 is no longer compatible", reported)
 
     def test_a_server_that_is_not_there(self):
         words = [self.write(GRID), "--storage", "postgresql://a:secret@127.0.0.1:1/b"]
-        told = self.swept(*words, code=2).err()
-        self.assertIn("the storage postgresql://a@127.0.0.1:1/b does not answer: ", told)
-        self.assertNotIn("secret", told)
-        self.assertEqual(len(told.splitlines()), 1, told)
+        reported = self.swept(*words, code=2).err()
+        self.assertIn("the storage postgresql://a@127.0.0.1:1/b does not answer: ", reported)
+        self.assertNotIn("secret", reported)
+        self.assertEqual(len(reported.splitlines()), 1, reported)
 
     def test_a_storage_that_is_removed_in_the_middle_ends_the_sweep(self):
         running = self.sweep_until_begun(1, self.write(GRID))
@@ -313,11 +313,11 @@ class BadInput(MadeTest):
         self.assertNotIn("Traceback", running.err())
         self.assertEqual(len(self.begun()), 1)
 
-    def test_a_study_that_was_removed_does_not_go_on_with_runs_of_another(self):
+    def test_a_study_that_was_removed_does_not_continue_with_runs_of_another(self):
         self.swept(self.write(GRID + "run_cap: 1\n"))
         (self.out / "study.db").unlink()
-        told = self.swept("sweep.yaml", code=2).err()
-        self.assertIn("trial_0000 is there, but the study sweep in sqlite:///", told)
+        reported = self.swept("sweep.yaml", code=2).err()
+        self.assertIn("trial_0000 is there, but the study sweep in sqlite:///", reported)
 
 
 if __name__ == "__main__":

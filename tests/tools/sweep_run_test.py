@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/sweep with ddprun itself: the trials are trained, killed, gone on with, and the best one is trained again."""
+"""tools/sweep with ddprun itself: the trials are trained, killed, continued with, and the best one is trained again."""
 
 import unittest
 
@@ -98,15 +98,15 @@ class Digits(SweepTest):
                           "  optimizer.lrr: {choices: [0.1, 0.2]}\n"
                           "  trainer.max_epochs: {choices: [1, two]}\n"
                           "  model.dropout: {choices: [0.5, 7]}\n")  # fmt: skip
-        told = self.swept(file, code=2).err()
+        reported = self.swept(file, code=2).err()
         for text in (
             "sweep.yaml:5: with optimizer.lrr=0.1: optimizer.lrr: unknown key; did you mean lr?",
             "sweep.yaml:6: with trainer.max_epochs=two: trainer.max_epochs: expected int",
             "sweep.yaml:7: with model.dropout=7: model.dropout: expected float",
         ):
-            self.assertIn(text, told)
-        self.assertNotIn("trial_0000", told)
-        self.assertEqual(len(told.splitlines()), 3, "each mistake once")
+            self.assertIn(text, reported)
+        self.assertNotIn("trial_0000", reported)
+        self.assertEqual(len(reported.splitlines()), 3, "each mistake once")
         self.assertFalse(self.out.exists())
 
     def test_the_examples_are_right(self):

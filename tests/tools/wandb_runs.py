@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What W&B was told of a run: read from the files that the wandb package itself wrote, where it had no network."""
+"""What W&B was informed of a run: read from the files that the wandb package itself wrote, where it had no network."""
 
 import json
 import pathlib
@@ -52,7 +52,7 @@ class WandbRun:
         return [row for row in found if len(row) > 1]
 
     def table(self, path):
-        """The JSON of a table, by what a row of the history tells of it."""
+        """The JSON of a table, by what a row of the history shows of it."""
         return json.loads(next(file for folder in self.folders for file in (folder / "files").glob(path)).read_text())
 
 

@@ -77,7 +77,7 @@ TEST(Agreement, FlagsAreApart) {
   });
 }
 
-TEST(Agreement, ANonfiniteStepIsToldWithItsNumber) {
+TEST(Agreement, ANonfiniteStepIsReportedWithItsNumber) {
   testing::on_ranks(2, [](Communicator& ranks) {
     Agreement agreement(ranks);
     EXPECT_EQ(agreement.exchange({.nonfinite = ranks.world().rank == 1, .checked_step = 7}).checked_step, -1);

@@ -67,7 +67,7 @@ TEST(EarlyStopper, NanIsNeverAnImprovementNorTheTarget) {
   EXPECT_EQ(stops_after(EarlyStopper({.patience = 0, .target = 0.9}), {kNan}), 0);
 }
 
-TEST(EarlyStopper, GoesOnFromASavedState) {
+TEST(EarlyStopper, ContinuesFromASavedState) {
   EarlyStopper first({.patience = 2});
   first.observe(0.7);
   first.observe(0.6);

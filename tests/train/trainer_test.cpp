@@ -149,7 +149,7 @@ TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
   EXPECT_TRUE(testing::same_bits(with.weights[0], train_toy(run).weights[0]));
 }
 
-TEST(Trainer, TellsOfItsCheckpoints) {
+TEST(Trainer, ReportsItsCheckpoints) {
   auto run = five_epochs();
   run.experiment.trainer.max_epochs = 1;
   const auto result = train_toy(run);
@@ -198,24 +198,24 @@ class DamagedTest : public ToyDataset {
 };
 
 template <class Error>
-void expect_told(const std::string& told, int64_t ranks) {
+void expect_reported(const std::string& reported, int64_t ranks) {
   auto run = five_epochs(ranks);
   run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest<Error>>(train, val); };
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.status, "completed");
-  EXPECT_THAT(result.end.stop_reason, ::testing::EndsWith("the test failed: " + told));
+  EXPECT_THAT(result.end.stop_reason, ::testing::EndsWith("the test failed: " + reported));
   EXPECT_EQ(result.end.test_total, -1);
   EXPECT_EQ(verify_checkpoint(result.end.checkpoint).step, result.end.steps);
 }
 
 TEST(Trainer, ATestThatFailsOnOneRankIsNoFailureOfTheTraining) {
   for (const int64_t ranks : {1, 2})
-    expect_told<UserError>("dataset: test/15.jpg: is a damaged JPEG\nand more of it", ranks);
+    expect_reported<UserError>("dataset: test/15.jpg: is a damaged JPEG\nand more of it", ranks);
 }
 
-TEST(Trainer, AnErrorThatNoUserHasMadeIsToldWithItsRankInOneLine) {
-  expect_told<std::runtime_error>("dataset: get() threw: test/15.jpg: is a damaged JPEG", 1);
-  expect_told<std::runtime_error>("rank 1: dataset: get() threw: test/15.jpg: is a damaged JPEG", 2);
+TEST(Trainer, AnErrorThatNoUserHasMadeIsReportedWithItsRankInOneLine) {
+  expect_reported<std::runtime_error>("dataset: get() threw: test/15.jpg: is a damaged JPEG", 1);
+  expect_reported<std::runtime_error>("rank 1: dataset: get() threw: test/15.jpg: is a damaged JPEG", 2);
 }
 
 TEST(Trainer, BestFollowsTheMonitoredMetric) {

@@ -67,8 +67,8 @@ testing::ToyResult stopped(ToyRun run, KeptBack& kept, int64_t steps) {
   return train_toy(run);
 }
 
-// Returns the result of the run that goes on from there, and expects it to be that of one that was never asked.
-testing::ToyResult goes_on(ToyRun run, const testing::ToyResult& from) {
+// Returns the result of the run that continues from there, and expects it to be that of one that was never asked.
+testing::ToyResult continues(ToyRun run, const testing::ToyResult& from) {
   run.resume_from = from.end.checkpoint;
   auto second = train_toy(run);
   const auto undisturbed = train_toy(one_epoch(run.ranks));
@@ -80,7 +80,7 @@ testing::ToyResult goes_on(ToyRun run, const testing::ToyResult& from) {
 
 class TrainerWaiting : public ::testing::TestWithParam<int64_t> {};
 
-TEST_P(TrainerWaiting, SavesItsLastStepAndGoesOnFromThere) {
+TEST_P(TrainerWaiting, SavesItsLastStepAndContinuesFromThere) {
   const auto run = one_epoch(GetParam());
   const auto order =
       training_order(testing::ToyDataset(run.train_samples, run.val_samples), run.experiment.trainer, 42).of(0);
@@ -89,7 +89,7 @@ TEST_P(TrainerWaiting, SavesItsLastStepAndGoesOnFromThere) {
   const auto first = stopped(run, kept, steps);
   EXPECT_EQ(first.end.status, "preempted");
   EXPECT_EQ(first.end.steps, steps);
-  goes_on(run, first);
+  continues(run, first);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, TrainerWaiting, ::testing::Values(1, 2));
@@ -108,14 +108,14 @@ TEST_P(TrainerWaitingToEvaluate, LeavesThatToTheResumedRun) {
   };
   EXPECT_EQ(is_there(first.rows, "val"), GetParam() == Split::kTest);
   EXPECT_FALSE(is_there(first.rows, "test"));
-  const auto second = goes_on(run, first);
+  const auto second = continues(run, first);
   EXPECT_EQ(is_there(second.rows, "val"), GetParam() == Split::kVal);
   EXPECT_TRUE(is_there(second.rows, "test"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Splits, TrainerWaitingToEvaluate, ::testing::Values(Split::kVal, Split::kTest));
 
-TEST(TrainerWaitingForPredictions, GoesOnWithoutThem) {
+TEST(TrainerWaitingForPredictions, ContinuesWithoutThem) {
   auto run = one_epoch(1);
   run.experiment.predictions = {.batches = 1, .images_per_batch = 2};
   run.experiment.trainer.val_batches = {.batches = 1};

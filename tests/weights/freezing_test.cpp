@@ -122,7 +122,7 @@ TEST(Freezing, UnfreezesWhatTheModelItselfDoesNotTrainIfAPatternNamesNothingElse
   EXPECT_FALSE(trains("two.weight"));  // no pattern of its own
 }
 
-TEST(Freezing, TellsHowToUnfreezeWhatTheModelItselfDoesNotTrain) {
+TEST(Freezing, SaysHowToUnfreezeWhatTheModelItselfDoesNotTrain) {
   const auto model = normed();
   model->one_->weight.set_requires_grad(false);
   auto config = freezing({"one.*"});  // its bias

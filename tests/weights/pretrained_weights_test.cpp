@@ -98,7 +98,7 @@ TEST(PretrainedWeights, WithOneThatDoesNotFitChangeNothingAndNameAllAndTheLineTo
   EXPECT_EQ(load_pretrained(*toy(), with, tensors).loaded, 1);
 }
 
-TEST(PretrainedWeights, OfAnotherNetworkAreToldFromThoseWithAPrefix) {
+TEST(PretrainedWeights, OfAnotherNetworkAreDistinguishedFromThoseWithAPrefix) {
   TensorDict prefixed, many;
   for (const auto& [name, tensor] : saved()) prefixed["module." + name] = tensor;
   EXPECT_THAT(refusal(prefixed, config()),

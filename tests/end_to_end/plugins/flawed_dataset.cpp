@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Four classes, each told by one number, and one promise that is not kept.
+// Four classes, each reported by one number, and one promise that is not kept.
 #include <ddprun/dataset.h>
 
 #include <torch/types.h>
@@ -50,4 +50,4 @@ class FlawedDataset final : public ddprun::Dataset {
 
 }  // namespace
 
-DDPRUN_DATASET(FlawedDataset, "flawed_dataset", "four classes, each told by one number, with a flaw on demand")
+DDPRUN_DATASET(FlawedDataset, "flawed_dataset", "four classes, each reported by one number, with a flaw on demand")

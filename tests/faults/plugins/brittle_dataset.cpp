@@ -43,4 +43,4 @@ class BrittleDataset final : public ddprun::Dataset {
 }  // namespace
 
 DDPRUN_DATASET(BrittleDataset, "brittle_dataset",
-               "four classes, each told by one number, with hooks that fail on demand")
+               "four classes, each reported by one number, with hooks that fail on demand")

@@ -64,7 +64,7 @@ class FindLr(PageTest):
         for row in rows:
             self.assertAlmostEqual(row["lr_1"] / row["lr"], 3)
 
-    def test_a_loss_that_is_not_finite_is_an_end_and_no_suggestion_is_told(self):
+    def test_a_loss_that_is_not_finite_is_an_end_and_no_suggestion_is_reported(self):
         for words, said, why in (
                 (("--to=1e-6",), "does not fall by more than its noise", "all steps are done"),
                 (("--from=2", "--to=20"), "begin with a smaller lr (--from)", "the loss diverges"),
@@ -89,7 +89,7 @@ class FindLr(PageTest):
         self.assertTrue(LINE.search(running.out()))
         self.assertGreater(len(data_of(self.folder / "run/report.html")["runs"][0]["range_test"]["lr"]), 40)
 
-    def test_mistakes_are_told(self):
+    def test_mistakes_are_reported(self):
         for words, said in ((("--from=1", "--to=0.1"), "--from 1 --to 0.1: expected two learning rates above 0"),
                             (("--from=0",), "expected two learning rates above 0"),
                             (("--steps=9",), "--steps 9: expected at least 10"),

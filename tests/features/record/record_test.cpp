@@ -71,7 +71,7 @@ TEST(RecordDifference, SaysWhatDiffersInTheOrderOfTheStep) {
       {[](StepRecord& record) { record.parts[1].operators[0].results[0].digest = 6; },
        "shard 1, operator 1 of 2: aten::mm (w), which gives Float[2, 3]"},
       {[](StepRecord& record) { record.parts[1].operators.pop_back(); },
-       "shard 1, operator 2 of 2: only the first goes on, with aten::relu (w)"},
+       "shard 1, operator 2 of 2: only the first continues, with aten::relu (w)"},
       {[](StepRecord& record) { record.parts[1].loss = 2; }, "shard 1: the loss, 1.5 and 2"},
       {[](StepRecord& record) { record.gradients[0].tensor.digest = 1; },
        "the exchanged gradients, though all operators give the same: w of 1 tensors"},
@@ -89,7 +89,7 @@ TEST(RecordDifference, SaysWhatDiffersInTheOrderOfTheStep) {
   }
 }
 
-TEST(RecordDifference, TellsWhereToLookForTheNumbers) {
+TEST(RecordDifference, SaysWhereToLookForTheNumbers) {
   auto other = made_record();
   other.parts[1].operators[1].results[0].digest = 6;
   const auto found = first_difference(made_record(), other);

@@ -44,16 +44,17 @@ void on_three(const Dataset& others, const std::function<void(const Dataset&, Co
   });
 }
 
-std::string told(const Dataset& data, Communicator& communicator) {
+std::string reported(const Dataset& data, Communicator& communicator) {
   return error_of([&] { require_same_samples(data, communicator); });
 }
 
 TEST(RequireSameSamples, NamesTheRankAndTheSampleThatDiffers) {
   on_three(ToyDataset(100, 40),
-           [](const Dataset& data, Communicator& communicator) { EXPECT_EQ(told(data, communicator), ""); });
+           [](const Dataset& data, Communicator& communicator) { EXPECT_EQ(reported(data, communicator), ""); });
   on_three(StaleDataset(Split::kVal, 0), [](const Dataset& data, Communicator& communicator) {
-    EXPECT_THAT(told(data, communicator), MatchesRegex("dataset: rank 2 on .* has validation sample 0 with SHA-256 .*; "
-                                                       "rank 0 on .* has validation sample 0 with SHA-256 .*"));
+    EXPECT_THAT(reported(data, communicator),
+                MatchesRegex("dataset: rank 2 on .* has validation sample 0 with SHA-256 .*; "
+                             "rank 0 on .* has validation sample 0 with SHA-256 .*"));
   });
 }
 
@@ -72,7 +73,7 @@ TEST(RequireSameSamples, NamesTheSampleWhoseExtraDiffers) {
   on_ranks(2, [&](Communicator& communicator) {
     const StaleMask stale;
     const auto& mine = communicator.world().rank == 1 ? static_cast<const Dataset&>(stale) : data;
-    EXPECT_THAT(told(mine, communicator), HasSubstr("has training sample 0 with SHA-256 "));
+    EXPECT_THAT(reported(mine, communicator), HasSubstr("has training sample 0 with SHA-256 "));
   });
 }
 

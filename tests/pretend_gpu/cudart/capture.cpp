@@ -172,7 +172,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
 }
 
 // The graph that is given out belongs to the capture. Nobody here adds nodes to it by hand, so the dependencies stay
-// untold.
+// unreported.
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                                      cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
                                      const cudaGraphEdgeData** edges, size_t* count) {

@@ -35,7 +35,7 @@ Work work_of(const Copy& copy, bool read_now) {
 }
 
 // A copy to pageable memory has written it when the call returns, so it cannot be captured. Only page-locked memory is
-// copied to and from while the host goes on.
+// copied to and from while the host continues.
 cudaError_t copy(const Copy& copy, cudaMemcpyKind kind, Stream& stream, bool wait) {
   if (copy.bytes == 0) return cudaSuccess;
   const bool to_device = device_of(copy.to) >= 0, from_device = device_of(copy.from) >= 0;

@@ -203,7 +203,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ind
     case cudaDevAttrWarpSize: *value = properties.warpSize; break;
     case cudaDevAttrL2CacheSize: *value = properties.l2CacheSize; break;
     case cudaDevAttrPciBusId: *value = properties.pciBusID; break;
-    default: *value = 0; pretend::log(1, "attribute %d of a device is told as 0", attribute);
+    default: *value = 0; pretend::log(1, "attribute %d of a device is reported as 0", attribute);
   }
   return cudaSuccess;
 }

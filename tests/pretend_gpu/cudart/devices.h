@@ -30,7 +30,7 @@ const std::vector<std::unique_ptr<Device>>& all_devices();
 Device& device(int index);
 Device& current();
 
-// What a call returns, which cudaGetLastError tells until it is asked.
+// What a call returns, which cudaGetLastError shows until it is asked.
 cudaError_t result(cudaError_t error);
 
 // The error that an entry ends with at once: an ordered one, no device, or the device's failure, since each call may

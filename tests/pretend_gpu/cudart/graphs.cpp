@@ -69,7 +69,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 
-// Replays under way go on, as far as is known: cuda_runtime_api.h does not say.
+// Replays under way continue, as far as is known: cuda_runtime_api.h does not say.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   PRETEND_ENTER();
   delete reinterpret_cast<std::shared_ptr<Executable>*>(graph);

@@ -38,10 +38,10 @@ cudaError_t launch_unknown(const void* function) {
   const char* name = "a kernel of unknown name";
   {
     const std::scoped_lock lock(kernels_mutex);
-    static auto& told = *new std::unordered_set<const void*>;
+    static auto& reported = *new std::unordered_set<const void*>;
     const auto known = compiled_kernels().find(function);
     if (known != compiled_kernels().end()) name = known->second;
-    if (told.insert(function).second) log(0, "not pretended: kernel %s", name);
+    if (reported.insert(function).second) log(0, "not pretended: kernel %s", name);
   }
   if (setting("STRICT", int64_t{0})) {
     void* frames[60];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The environment's variables, what is told, and the faults that are ordered.
+// The environment's variables, what is reported, and the faults that are ordered.
 #include "pretend_gpu/engine.h"
 
 #include <fcntl.h>

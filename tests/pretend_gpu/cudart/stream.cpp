@@ -78,7 +78,7 @@ void Stream::wait(uint64_t place) {
 
 bool Stream::passed(uint64_t place) {
   const std::scoped_lock lock(mutex_);
-  want(place);  // whoever asks makes a lazy stream begin, or he would ask for ever
+  want(place);  // who asks makes a lazy stream begin, or he would ask for ever
   return done_ >= place;
 }
 
@@ -202,7 +202,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void* dat
   }));
 }
 
-// A callback is called whatever has failed, which it is told, and cannot be captured (cuda_runtime_api.h,
+// A callback is called whatever has failed, which it is reported, and cannot be captured (cuda_runtime_api.h,
 // cudaStreamAddCallback).
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* data, unsigned) {
   PRETEND_ENTER();

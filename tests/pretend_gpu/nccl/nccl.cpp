@@ -19,7 +19,7 @@ using pretend::Message;
 using pretend::Operands;
 using pretend::Order;
 
-// "Group Calls": what the thread has called since ncclGroupStart that must go on together.
+// "Group Calls": what the thread has called since ncclGroupStart that must continue together.
 struct Group {
   struct Messages {
     ncclComm* comm;
@@ -50,7 +50,7 @@ ncclResult_t require_own_memory(const ncclComm& comm, const char* function, cons
                                            ", and the communicator that of device " + std::to_string(comm.device));
 }
 
-// Work that fails as PRETEND_FAIL orders: `late` is an error that ncclCommGetAsyncError tells, and either waits until
+// Work that fails as PRETEND_FAIL orders: `late` is an error that ncclCommGetAsyncError says, and either waits until
 // it is aborted.
 ncclResult_t enqueue(ncclComm* comm, cudaStream_t stream, const char* name, Order order, pretend::Work work) {
   if (order.kind == Order::kLate || order.kind == Order::kStall) {
@@ -194,7 +194,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-// "Fault Tolerance": an error that happens while work runs is told here.
+// "Fault Tolerance": an error that happens while work runs is reported here.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const auto order = pretend::ordered(__func__, ncclRemoteError);
   if (order.kind == Order::kError) return static_cast<ncclResult_t>(order.error);

@@ -61,7 +61,7 @@ class Collective {
   }
 
   // User guide, "Collective Operations": the ranks must call the same, or the result is undefined, "hangs, crashes, or
-  // data corruption". Here they hang, and the reason is told.
+  // data corruption". Here they hang, and the reason is reported.
   bool all_agree() const {
     const auto& calls = comm_.shared->calls[set_];
     const auto other =
@@ -140,7 +140,7 @@ void run_collective(ncclComm& comm, Call call, const Operands& operands) {
   if (!comm.aborted) Collective(comm, call, operands).run();
 }
 
-// User guide, "Point-to-point communication": all messages of a group go on together, and those between the same two
+// User guide, "Point-to-point communication": all messages of a group continue together, and those between the same two
 // ranks in their order.
 void run_messages(ncclComm& comm, const std::vector<Message>& messages) {
   const std::scoped_lock lock(comm.turn);

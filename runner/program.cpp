@@ -54,7 +54,7 @@ int report(const std::string& message, int exit_code) {
 
 int run(int argc, char** argv);
 
-// Goes on as what a fork server was asked for, in place of the command that it was forked from.
+// Continues as what a fork server was asked for, in place of the command that it was forked from.
 int run_forked(const ddprun::ForkedCommand& command) {
   ddprun::hold_early_signals(command.blocked);
   ddprun::obey_openmp_threads();

@@ -133,15 +133,15 @@ void FirstNode::write_beginning() {
 
 int FirstNode::conclude(const LaunchResult& result) {
   int exit_code = result.exit_code;
-  bool goes_on = false;
+  bool has_trained = false;
   if (!result.report.empty()) log::error(result.report);
   const auto code = exit_code == kExitDone ? kExitFailed : exit_code;
   wait_for({.slow = no_answer(), .asked = result.stop_requested, .exit_code = code},
-           [&] { goes_on = record_end(result); });
-  if (goes_on)
+           [&] { has_trained = record_end(result); });
+  if (has_trained)
     wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = code},
              [&] { exit_code = report_end(result); });
-  if (const auto names = sidecars_.names(); goes_on && !names.empty())
+  if (const auto names = sidecars_.names(); has_trained && !names.empty())
     wait_for(
         {.slow = "the run's end is recorded, its last rows are still being sent to " + names, .exit_code = exit_code},
         [&] { send_rest(sidecars_, run_->folder.path(), result.stop_requested); });

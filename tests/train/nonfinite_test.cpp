@@ -156,6 +156,16 @@ TEST_P(Nonfinite, StopLeavesTheCheckpointBefore) {
   }
 }
 
+TEST_P(Nonfinite, ARunResumedAfterOrBeforeItEndsTheSame) {
+  const int64_t stop_at = sample() == 3 ? 5 : 3;
+  for (const auto* action : {"skip", "rollback"}) {
+    const auto run = poisoned_toy(action, ranks(), {sample()});
+    const auto expected = train_toy(run), result = train_toy_twice(run, stop_at).second;
+    EXPECT_TRUE(same_bits(result.weights[0], expected.weights[0])) << action;
+    EXPECT_EQ(values_of(result.rows, "train", "skipped_steps"), values_of(expected.rows, "train", "skipped_steps"));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Batches, Nonfinite,
                          ::testing::Combine(::testing::Values(1, 2), ::testing::Values(3, 45, 8 * kBatch + 11)));
 

@@ -80,5 +80,13 @@ INSTANTIATE_TEST_SUITE_P(Runs, TrainerResume,
                                            Stopped{"WithEverything", with_everything(), {2, 4, 5, 9, 13, 22}}),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(TrainerMoreEpochs, ACompletedRunContinuesWhereMoreEpochsAreAsked) {
+  auto shorter = three_epochs(1), longer = three_epochs(1);
+  shorter.experiment.trainer.max_epochs = 1;
+  const auto first = train_toy(shorter);
+  longer.resume_from = first.end.checkpoint;
+  EXPECT_TRUE(same_bits(train_toy(longer).weights[0], train_toy(three_epochs(1)).weights[0]));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -166,6 +166,16 @@ TEST(BaseWeights, WhatACallbackChangesIsInTheCheckpointsFromThenOn) {
   EXPECT_EQ(verify_checkpoint(result.end.checkpoint).left_out->tensors, 1);
 }
 
+TEST(BaseWeights, TheKeyMayBeSwitchedOnAndOffBetweenAttempts) {
+  const auto whole = train_toy(adapted(false)), first = train_toy(stopped(adapted(false), 3));
+  const auto second = train_toy(stopped(resumed(adapted(), first.end.checkpoint), 12));
+  const auto third = train_toy(resumed(adapted(false), second.end.checkpoint));
+  EXPECT_EQ(names_in(first).size(), 4U);
+  EXPECT_EQ(names_in(second).size(), 2U);
+  EXPECT_EQ(names_in(third).size(), 4U);
+  EXPECT_TRUE(same_bits(third.weights[0], whole.weights[0]));
+}
+
 TEST(BaseWeights, WithNothingFrozenCheckpointsAreWhole) {
   auto run = adapted();
   run.experiment.features.set(FreezingConfig());

@@ -39,8 +39,7 @@ constexpr double kUneven = 3;  // times as many samples
 void require_text(std::string place) {
   const bool breaks = std::ranges::any_of(place, [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; });
   if (is_utf8(place) && !breaks) return;
-  std::ranges::replace_if(
-      place, [](unsigned char byte) { return byte < 0x20 || byte >= 0x7F; }, '?');
+  std::ranges::replace_if(place, [](unsigned char byte) { return byte < 0x20 || byte >= 0x7F; }, '?');
   throw UserError("the name " + std::string(breaks ? "has a control character in it" : "is not UTF-8 text") +
                   ", so that no experiment can hold it: " + place + "; rename it");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step counts and sends to the host, with one kernel each in place of several operators. Compiled at run time for
-// the present GPU (cuda_numbers.cpp). Blocks stride by blockDim, which may be 1.
+// What a step counts and sends to the host, with one kernel each in place of several operators. Compiled at run time
+// for the present GPU (cuda_numbers.cpp). Blocks stride by blockDim, which may be 1.
 
 namespace {
 

@@ -25,7 +25,6 @@ class ConfigFixture : public FolderTest {
  protected:
   void SetUp() override {
     before_ = std::filesystem::current_path();
-    folder_ = std::filesystem::canonical(folder_);
     std::filesystem::current_path(folder_);
   }
 

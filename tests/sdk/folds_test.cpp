@@ -56,8 +56,7 @@ TEST(HeldOutSamples, AreOfEachClassItsShareAndLeaveOneOfEach) {
   for (int64_t i = 0; i < 300; ++i) labels.push_back(i % 4);
   const auto chosen = choose_evenly(labels, 30, 7, 1);
   auto counts = counts_of({chosen.begin(), chosen.end()}, labels);
-  for (const auto& [label, count] : counts[1])
-    EXPECT_TRUE(count == 7 || count == 8) << label;
+  for (const auto& [label, count] : counts[1]) EXPECT_TRUE(count == 7 || count == 8) << label;
   EXPECT_EQ(std::ranges::count(chosen, true), 30);
   EXPECT_EQ(chosen, choose_evenly(labels, 30, 7, 1));
   EXPECT_NE(chosen, choose_evenly(labels, 30, 8, 1));

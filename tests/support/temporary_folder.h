@@ -28,7 +28,7 @@ class TestFolder {
  public:
   TestFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "ddprun_test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
+    path_ = std::filesystem::canonical(::mkdtemp(pattern.data()));
   }
   ~TestFolder() {
     std::error_code ignored;

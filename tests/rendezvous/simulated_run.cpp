@@ -299,7 +299,7 @@ void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
                    .failure = machine.failure};
   machine.doing = Doing::kWaiting;
   const AttemptEnd end{.attempt = attempt, .workers = {worker}, .stop_signal = machine.stop_signal};
-  const auto say = [this, &machine, message = to_message(end, clock_of(machine))] {
+  const auto hand_in = [this, &machine, message = to_message(end, clock_of(machine))] {
     serve(machine, [&] {
       coordinator_->ended(machine.connection, attempt_end(message, clock_of(*machines_[0])), time_.time());
     });
@@ -308,9 +308,9 @@ void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
     say(log::text("what machine ", machine.index, " says of its end is lost"));
     unreported_ = true;  // nobody can know the cause
   } else {
-    send(machine, say);
+    send(machine, hand_in);
   }
-  if (mischief_ && pick(0, 3) == 0) send(machine, say);
+  if (mischief_ && pick(0, 3) == 0) send(machine, hand_in);
 }
 
 // The connection is closed, or nothing comes over it: the launcher ends its workers, then itself.

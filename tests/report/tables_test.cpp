@@ -126,7 +126,7 @@ TEST_F(Predictions, ShowNoFileFromElsewhereAndNoneThatIsNoImage) {
   for (const char* path : {"../outside.png", "link.png", "text.png", "missing.png", "", "/etc/passwd"})
     EXPECT_EQ(shelf.data_uri(path), "") << path;
   std::vector<std::string> problems;
-  shelf.say(problems);
+  shelf.report(problems);
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_TRUE(problems[0].starts_with("6 images of predictions are missing")) << problems[0];
 }
@@ -135,7 +135,7 @@ TEST_F(Predictions, LeaveImagesOutBeforeThePageGrowsTooLarge) {
   write("large.png", kPng + std::string(900'000, 'x'));
   for (int i = 0; i < 12; ++i) images_.data_uri("large.png");
   std::vector<std::string> problems;
-  images_.say(problems);
+  images_.report(problems);
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_TRUE(problems[0].starts_with("3 images of predictions are left out")) << problems[0];
 }

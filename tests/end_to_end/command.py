@@ -157,7 +157,8 @@ class CommandTest(unittest.TestCase):
     def environment(self, changes=None):
         kept = ("PATH", "DDPRUN_START", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
         values = {name: os.environ[name] for name in kept if name in os.environ}
-        values |= {"DDPRUN_PROGRAM": str(DDPRUN), "HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark,
+        values |= {"DDPRUN_PROGRAM": str(DDPRUN),
+                   "HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark,
                    "DDPRUN_ON_DEMAND": "no",  # all is built; a build beside the tests is not to be waited for
                    "DDPRUN_POISON": "1"}  # weights that are read before they have come from another rank are NaN
         return values | (changes or {})

@@ -55,7 +55,8 @@ TEST_F(Shared, IsTheFileOfARankThatHasAllTensors) {
   EXPECT_EQ(read(file("shared")), read(file("alone")));
   EXPECT_EQ(files_.front().compared(written), alone);
   const TensorDict none;
-  for (const auto* tensors : std::initializer_list<const TensorDict*>{&whole_.optimizer, &none}) {  // of one rank, and of no tensors
+  for (const TensorDict* tensors :
+       {static_cast<const TensorDict*>(&whole_.optimizer), &none}) {  // of one rank, and of no tensors
     const SharedFile lone(file("shared"), *tensors, {}, 0);
     EXPECT_EQ(lone.holds_something(), !tensors->empty());
     lone.create();

@@ -3,10 +3,8 @@
 // Pillow's in tests/differential.
 #include "image_file.h"
 
-#include "image_writer.h"
+#include "picture_folder.h"
 #include "resize.h"
-#include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/written_files.h"
 
 #include <ATen/ATen.h>

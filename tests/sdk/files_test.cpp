@@ -79,7 +79,8 @@ TEST_F(Files, NoLinkIsFollowedAndNoDraftIsThatOfAnother) {
   std::filesystem::create_symlink(folder_ / "other", folder_ / (".g.tmp-" + std::to_string(::getpid())));
   DurableFile file(folder_ / "f");
   file.write("mine", 4);
-  EXPECT_EQ(file.finish(), digest_of(folder_ / "f"));
+  const auto digest = file.finish();
+  EXPECT_EQ(digest, digest_of(folder_ / "f"));
   replace_file(folder_ / "g", "mine");
   EXPECT_EQ(read(folder_ / "other"), "another's");
   EXPECT_FALSE(std::filesystem::is_symlink(folder_ / "f"));

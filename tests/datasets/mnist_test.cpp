@@ -12,17 +12,21 @@ using idx::IdxKind;
 
 class IdxFile : public FolderTest {
  protected:
-  // What is said of these bytes, raw and packed alike.
-  std::string problem(const std::string& bytes, IdxKind kind) const {
-    write(folder_ / "raw", bytes);
-    write_packed(folder_ / "packed", bytes);
-    const auto raw = problem_of(folder_ / "raw", kind), packed = problem_of(folder_ / "packed", kind);
-    EXPECT_EQ(packed, (folder_ / "packed").string() + raw.substr((folder_ / "raw").string().size()));
-    return raw;
-  }
-
   static std::string problem_of(const std::filesystem::path& path, IdxKind kind) {
     return error_of([&] { idx::read_idx(path, kind); });
+  }
+
+  // Of these bytes, raw and packed.
+  void expect_refused_alike(IdxKind kind, const Refusals<std::string>& rows) const {
+    for (const bool packed : {false, true}) {
+      const auto with = [&](const std::string& bytes) {
+        const auto path = packed ? write_packed(folder_ / "packed", bytes) : write_bytes(folder_ / "raw", bytes);
+        const auto text = problem_of(path, kind);
+        EXPECT_TRUE(text.starts_with(path.string() + ": "));
+        return text;
+      };
+      expect_refused(with, rows);
+    }
   }
 };
 
@@ -40,23 +44,23 @@ TEST_F(IdxFile, ReadsRawAndPackedFilesAlike) {
 }
 
 TEST_F(IdxFile, NamesWhatItIsNot) {
-  const auto images = [&](const std::string& bytes) { return problem(bytes, IdxKind::kImages); };
-  const auto labels = [&](const std::string& bytes) { return problem(bytes, IdxKind::kLabels); };
-  expect_refused(images, {{label_file(5), "magic number 0x00000801, expected 0x00000803 for images: are the files"},
-                          {idx_header({0xDEADBEEF, 5, 4, 3}), "magic number 0xdeadbeef, expected 0x00000803"},
-                          {image_file(5).substr(0, 75),
-                           "claims 5 images of 4 x 3, which is 76 bytes, but the file holds 75: it is truncated"},
-                          {idx_header({kImages, 5}), "holds 8 bytes, expected a header of 16"},
-                          {"", "holds 0 bytes, expected a header of 16: the file is empty"},
-                          {idx_header({kImages, 0, 28, 28}), "says that it holds no images"},
-                          {idx_header({kImages, 0xFFFFFFFF, 28, 28}) + "abc", "its header claims 4294967295 images"},
-                          {idx_header({kImages, 1'000'000, 28, 28}) + "abc", "it is truncated"},
-                          {idx_header({kImages, 1, 0xFFFFFFFF, 0xFFFFFFFF}), "images of 4294967295 x 4294967295"},
-                          {idx_header({kImages, 1, 0, 28}), "images of 0 x 28"}});
-  expect_refused(labels, {{image_file(5), "magic number 0x00000803, expected 0x00000801 for labels: are the files"},
-                          {"<html>Please log in</html>", "looks like a web page"},
-                          {idx_header({kLabels, 0}), "says that it holds no labels"},
-                          {label_file(5) + "x", "there is more than the header says"}});
+  expect_refused_alike(IdxKind::kImages,
+                       {{label_file(5), "magic number 0x00000801, expected 0x00000803 for images: are the files"},
+                        {idx_header({0xDEADBEEF, 5, 4, 3}), "magic number 0xdeadbeef, expected 0x00000803"},
+                        {image_file(5).substr(0, 75),
+                         "claims 5 images of 4 x 3, which is 76 bytes, but the file holds 75: it is truncated"},
+                        {idx_header({kImages, 5}), "holds 8 bytes, expected a header of 16"},
+                        {"", "holds 0 bytes, expected a header of 16: the file is empty"},
+                        {idx_header({kImages, 0, 28, 28}), "says that it holds no images"},
+                        {idx_header({kImages, 0xFFFFFFFF, 28, 28}) + "abc", "its header claims 4294967295 images"},
+                        {idx_header({kImages, 1'000'000, 28, 28}) + "abc", "it is truncated"},
+                        {idx_header({kImages, 1, 0xFFFFFFFF, 0xFFFFFFFF}), "images of 4294967295 x 4294967295"},
+                        {idx_header({kImages, 1, 0, 28}), "images of 0 x 28"}});
+  expect_refused_alike(IdxKind::kLabels,
+                       {{image_file(5), "magic number 0x00000803, expected 0x00000801 for labels: are the files"},
+                        {"<html>Please log in</html>", "looks like a web page"},
+                        {idx_header({kLabels, 0}), "says that it holds no labels"},
+                        {label_file(5) + "x", "there is more than the header says"}});
 }
 
 TEST_F(IdxFile, NamesDamagedPackingAndUnpacksNoMoreThanTheHeaderSays) {

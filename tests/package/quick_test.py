@@ -208,7 +208,7 @@ class Quick(unittest.TestCase):
 
     def test_entries_and_pieces_are_read_as_they_are_written(self):
         with self.assertRaisesRegex(ValueError, "tests/quick.txt:2: expected one of shows, command"):
-            entries_of("EndToEnd.Env\n  shows the place")
+            entries_of("EndToEnd.Env\n  names the place")
         page = "# T\nOne, `a: b` and (c, d)\nso on: 1.5.\n\n```sh\na, b\nc  # d\n```\n```yaml\nx: 1\ny: 2\n```\n| a | b, c |\n|---|---|\n\n    p\n      q, r\n"
         self.assertEqual(pieces_of(page), ["One,", "`a: b` and (c, d) so on:", "1.5.", "a, b", "c # d", "x: 1 y: 2", "| a | b,", "c |", "p q, r"])
 

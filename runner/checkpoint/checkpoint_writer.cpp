@@ -277,7 +277,9 @@ void CheckpointWriter::remove_leftovers() {
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const auto suffix = entry.path().extension();
     if (suffix != kTemporary && suffix != kBroken) continue;
-    if (step_of_name(entry.path().stem().string())) leftovers.push_back(entry.path());
+    const auto name = entry.path().stem().string();
+    const bool is_link = name.starts_with("last-") || name.starts_with("best-");  // that was not renamed
+    if (is_link || step_of_name(name)) leftovers.push_back(entry.path());
   }
   for (const auto& leftover : leftovers) {
     warn_on_failure([&] { std::filesystem::remove_all(leftover); });

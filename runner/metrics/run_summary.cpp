@@ -111,7 +111,11 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
   if (!summary.ranks.empty()) {
     json["backend"] = summary.backend;
     json["ranks"] = ordered_json::array();
-    for (const auto& rank : summary.ranks) json["ranks"].push_back({{"host", rank.host}, {"device", rank.device}});
+    for (size_t rank = 0; rank < summary.ranks.size(); ++rank) {
+      const auto& [host, device] = summary.ranks[rank];
+      json["ranks"].push_back({{"host", host}, {"device", device}});
+      if (rank < summary.measured.size()) json["ranks"].back().update(object(summary.measured[rank]));
+    }
   }
   replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }

@@ -32,7 +32,8 @@ struct RunSummary {
   MetricHistory history;
   std::string best_checkpoint;  // path of the one at end.best_step; empty if there is none
   std::vector<RankPlace> ranks;
-  std::string test_error;  // why a run that is trained has no test; empty: it has, or there is no test split
+  std::vector<NamedValues> measured;  // of each rank's steps in this attempt; empty if nothing was
+  std::string test_error;             // why a run that is trained has no test; empty: it has, or there is no test split
   std::vector<LoggerTrouble> loggers;  // in any attempt
 };
 

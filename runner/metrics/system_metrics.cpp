@@ -24,6 +24,8 @@ const std::vector<std::string> kColumns{"step_seconds",  "data_seconds",      "f
                                         "gpu_percent"};
 constexpr size_t kFirstPhase = 1;
 
+bool is_memory(size_t column) { return kColumns[column].ends_with("_bytes"); }
+
 double cpu_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -59,8 +61,7 @@ NamedValues row_of(const at::Tensor& all) {
   for (size_t i = 0; i < kColumns.size(); ++i) {
     const auto of_ranks = column(all, i);
     if (std::ranges::any_of(of_ranks, [](double value) { return std::isnan(value); })) continue;
-    const bool memory = kColumns[i].ends_with("_bytes");
-    values.emplace_back(kColumns[i], memory ? *std::ranges::max_element(of_ranks) : mean(of_ranks));
+    values.emplace_back(kColumns[i], is_memory(i) ? *std::ranges::max_element(of_ranks) : mean(of_ranks));
   }
   auto own = column(all, 0);
   const auto wait = column(all, kFirstPhase + static_cast<size_t>(StepPhase::kWait));
@@ -92,7 +93,29 @@ NamedValues SystemMetrics::row(const PhaseSeconds& seconds, int64_t steps, Commu
   since_.restart();
   cpu_ = cpu;
   communicator.sum(all);
+  add(all, steps);
   return row_of(all);
+}
+
+void SystemMetrics::add(const at::Tensor& all, int64_t steps) {
+  if (!totals_.defined()) totals_ = at::zeros_like(all);
+  for (size_t i = 0; i < kColumns.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    auto total = totals_.select(1, index);
+    is_memory(i) ? total.copy_(at::maximum(total, all.select(1, index))) : total.add_(all.select(1, index), steps);
+  }
+  steps_ += steps;
+}
+
+std::vector<NamedValues> SystemMetrics::of_ranks() const {
+  std::vector<NamedValues> ranks(totals_.defined() ? static_cast<size_t>(totals_.size(0)) : 0);
+  for (size_t i = 0; i < kColumns.size() && !ranks.empty(); ++i) {
+    const auto values = column(totals_, i);
+    const auto steps = is_memory(i) ? 1 : static_cast<double>(steps_);
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      if (!std::isnan(values[rank])) ranks[rank].emplace_back(kColumns[i], values[rank] / steps);
+  }
+  return ranks;
 }
 
 }  // namespace ddprun

@@ -7,7 +7,10 @@
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <vector>
 
 namespace ddprun {
 
@@ -20,10 +23,17 @@ class SystemMetrics {
   // seconds, the time of a step in which it was not waiting. Collective.
   NamedValues row(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator);
 
+  // Returns the same of each rank, by rank, over all rows so far: means over its steps, of memory the most.
+  std::vector<NamedValues> of_ranks() const;
+
  private:
+  void add(const at::Tensor& all, int64_t steps);
+
   DeviceBackend* backend_;
-  Stopwatch since_;  // since the last call
-  double cpu_;       // seconds, at the last call
+  at::Tensor totals_;  // of ranks and columns; undefined before the first row
+  int64_t steps_ = 0;  // in them
+  Stopwatch since_;    // since the last call
+  double cpu_;         // seconds, at the last call
 };
 
 }  // namespace ddprun

@@ -12,6 +12,7 @@
 #include "train/train_state.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -54,6 +55,9 @@ class ProgressLog {
   // Writes the row "epoch": the means over an epoch, or over the part between two evaluations.
   void log_part(double evaluation_seconds);
   void log_row(const std::string& split, NamedValues values);
+  // Keeps what each rank's steps took in this attempt, for the run's end.
+  void note_ranks(std::vector<NamedValues> measured) { ranks_ = std::move(measured); }
+  const std::vector<NamedValues>& ranks() const { return ranks_; }  // by rank; empty if nothing was measured
   void event(const std::string& kind, const std::string& text);
   void show_progress(const char* phase);
 
@@ -84,6 +88,7 @@ class ProgressLog {
   const Features& features_;
   MetricSums window_;    // since the state's `window` was taken
   PhaseSeconds phases_;  // except those still in the timer
+  std::vector<NamedValues> ranks_;
   RunClock clock_;
   Stopwatch since_progress_, since_step_;
   bool in_step_ = false;

@@ -453,6 +453,7 @@ class TrainTask final : public WorkerTask {
                        .history = trainer.state().history,
                        .best_checkpoint = best_checkpoint(end),
                        .ranks = ranks_,
+                       .measured = trainer.log().ranks(),
                        .test_error = trainer.validator().test_error(),
                        .loggers = together(earlier, loggers_->troubles())};
     for (const auto& trouble : summary.loggers) summary.end.stop_reason += "; " + trouble.text();

@@ -83,6 +83,8 @@ TEST_F(Writer, RemovesWhatCutOffSavesLeft) {
   for (const auto& left : {path_of(3).string() + ".tmp", path_of(4).string() + ".tmp/deep",
                            path_of(5).string() + ".broken", (checkpoints_folder(folder()) / "mine.tmp").string()})
     std::filesystem::create_directories(left);
+  for (const char* link : {"last-12.tmp", "best-3.tmp"})
+    std::filesystem::create_symlink("step_00000003", checkpoints_folder(folder()) / link);
   lone_writer(folder()).save(sample_checkpoint(4), false);
   EXPECT_EQ(names(), "last mine.tmp step_00000004");
 }

@@ -56,13 +56,13 @@ class Shards(CommandTest):
 
     def test_what_is_wrong_in_a_shard_is_named(self):
         shard = pathlib.Path("train-000002.tar")
-        shard.write_bytes(shard.read_bytes()[:-11_000])
+        whole = shard.read_bytes()
+        shard.write_bytes(whole[:-11_000])
         self.assertIn("train-000002.tar: it is cut short", self.assert_refused("shards.yaml", *WORDS, "run.dir=run"))
-        shard.unlink()
+        shard.write_bytes(whole)
         with webdataset.TarWriter("train-000003.tar") as file:
             file.write({"__key__": "note", "jpg": b"a text", "cls": 0})
-        self.assertIn("train-000003.tar: note.jpg: is a text file",
-                      self.assert_refused("shards.yaml", *WORDS, "dataset.train=train-000003.tar", "run.dir=run"))
+        self.assertIn("train-000003.tar: note.jpg: is a text file", self.assert_refused("shards.yaml", *WORDS, "run.dir=run"))
 
 
 if __name__ == "__main__":

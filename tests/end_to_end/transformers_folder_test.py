@@ -5,13 +5,16 @@ import csv
 import importlib.util
 import json
 import os
+import pathlib
+import sys
 
 import torch
 
 from command import CommandTest, main, use_peers
-from weights import save
-from export_tool import ExportTool
-from weights import load
+from weights import load, save
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from export_tool import ExportTool  # noqa: E402
 
 SYMBOLS, LENGTH, SAMPLES = 50, 12, 24
 FOLDERS = {  # {source: (arguments, whether targets are sequences)}

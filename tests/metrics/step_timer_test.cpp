@@ -114,13 +114,22 @@ TEST(SystemMetrics, ARowHasTheMeansAndTheRankWithMostWorkOfItsOwn) {
     PhaseSeconds seconds;
     seconds.of[static_cast<size_t>(StepPhase::kForward)] = 10 * (rank + 1);
     seconds.of[static_cast<size_t>(StepPhase::kWait)] = 100 * (3 - rank);  // the first waits longest
-    const auto row = SystemMetrics(nullptr).row(seconds, 10, ranks);
+    SystemMetrics metrics(nullptr);
+    EXPECT_TRUE(metrics.of_ranks().empty());
+    const auto row = metrics.row(seconds, 10, ranks);
     EXPECT_DOUBLE_EQ(value_of(row, "forward_seconds"), 2);
     EXPECT_DOUBLE_EQ(value_of(row, "wait_seconds"), 20);
     EXPECT_EQ(value_of(row, "slowest_rank"), 2);
     EXPECT_DOUBLE_EQ(value_of(row, "slowest_rank_seconds"), 3);
     EXPECT_GT(value_of(row, "rss_bytes"), 1e6);
     EXPECT_TRUE(std::isnan(value_of(row, "gpu_percent"))) << "no GPU, no column";
+    metrics.row({}, 30, ranks);
+    const auto of_ranks = metrics.of_ranks();
+    ASSERT_EQ(of_ranks.size(), 3U);
+    EXPECT_DOUBLE_EQ(value_of(of_ranks[2], "forward_seconds"), 3.0 * 10 / 40) << "over all steps";
+    EXPECT_DOUBLE_EQ(value_of(of_ranks[0], "wait_seconds"), 30.0 * 10 / 40);
+    EXPECT_GE(value_of(of_ranks[1], "rss_bytes"), 1e6);
+    EXPECT_TRUE(std::isnan(value_of(of_ranks[0], "gpu_percent")));
   });
 }
 

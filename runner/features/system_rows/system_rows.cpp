@@ -36,6 +36,7 @@ class SystemRows final : public Feature {
     auto row = metrics_.row(loop.log.take_phases(), std::exchange(steps_, 0), context_.communicator);
     since_.restart();
     loop.log.log_row("system", std::move(row));
+    if (context_.is_rank_zero()) loop.log.note_ranks(metrics_.of_ranks());
   }
 
   const Context& context_;

@@ -29,17 +29,29 @@ function eventBadge(kind) {
   return element('span', {class: `badge ${mark.color}`}, kind);
 }
 
-// Shows in how many measurements each rank was the slowest: the one with most work of its own, that the others wait for.
+// Shows what a step took on each rank of a run that has ended, and in how many measurements it was the slowest: the one
+// with most work of its own, that the others wait for.
 function ranksSection(run) {
   const curve = run.curves.find((one) => one.split === 'system' && one.name === 'slowest_rank');
   if (!curve || !(run.workers > 1)) return null;
-  const ranks = curve.points.value.filter((rank) => rank !== null);
+  const slowest = curve.points.value.filter((rank) => rank !== null);
   const times = new Map();
-  for (const rank of ranks) times.set(rank, (times.get(rank) ?? 0) + 1);
-  const cell = (count) => element('span', {class: 'bar', style: `--share: ${count / ranks.length}`}, whole(count));
-  const rows = [...times].sort((a, b) => b[1] - a[1]).map(([rank, count]) => [whole(rank), cell(count)]);
-  return section('ranks', 'Ranks', element('div', {class: 'card'},
-    longTable([{head: 'Rank'}, {head: `Slowest of ${whole(ranks.length)}`, right: true}], rows, {class: 'tight'})));
+  for (const rank of slowest) times.set(rank, (times.get(rank) ?? 0) + 1);
+  const measured = (run.summary && run.summary.ranks) || [];
+  const names = Object.keys(measured[0] ?? {}).filter((name) => measured.some((rank) => Number(rank[name]) > 0));
+  const most = names.map((name) => Math.max(...measured.map((rank) => rank[name] ?? 0)));
+  const bar = (value, largest, text) => element('span', {class: 'bar', style: `--share: ${value / largest}`}, text);
+  const cells = (rank) => names.map((name, i) => {
+    const value = measured[rank][name];
+    return typeof value === 'number' ? bar(value, most[i], formatOf(name)(value)) : '-';
+  });
+  const ranks = measured.length > 0 ? [...measured.keys()] : [...times.keys()];
+  const count = (rank) => times.get(rank) ?? 0;
+  const rows = ranks.sort((a, b) => count(b) - count(a) || a - b)
+    .map((rank) => [whole(rank), bar(count(rank), slowest.length, whole(count(rank))), ...cells(rank)]);
+  return section('ranks', 'Ranks', card(longTable(
+    [{head: 'Rank'}, ...[`Slowest of ${whole(slowest.length)}`, ...names.map(title)].map((head) => ({head, right: true}))],
+    rows, {class: 'tight'})));
 }
 
 function checkpointsSection(run) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <latch>
 #include <memory>
@@ -16,6 +17,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr std::chrono::milliseconds kRound{10};
 
 // A thread of a library, CUDA's driver say, that was started before and lets every signal through.
 class ForeignThread {
@@ -27,7 +30,9 @@ class ForeignThread {
       ::sigemptyset(&none);
       ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
       runs.set_value();
-      end.wait();
+      // ThreadSanitizer calls a handler when the thread's own call has returned.
+      while (end.wait_for(kRound) != std::future_status::ready) {
+      }
     });
     runs.get_future().wait();
   }

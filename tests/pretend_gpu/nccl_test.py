@@ -208,7 +208,7 @@ class Nccl(unittest.TestCase):
                             (another_order, "do not call the same"), (another_length, "expects 4000 bytes")):  # fmt: skip
             with self.subTest(work=work.__name__):
                 found = on_ranks(work, seconds=2)
-                self.assertNotEqual(found[0, 0][0], 0)
+                self.assertTrue(any(code for code, _ in found.values()))
                 self.assertIn(words, "".join(output for _, output in found.values()))
 
     def test_a_result_is_read_only_once_it_was_waited_for(self):

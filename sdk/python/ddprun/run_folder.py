@@ -272,8 +272,9 @@ class Run:
 
 def file_in(folder, name):
     """Returns a file of a run's folder; None if there is none of that name, or a link or a way up leads to it."""
-    file = folder / name
-    return file if file.is_file() and file.resolve() == folder.resolve() / name else None
+    file, whole = folder / name, folder.resolve() / name
+    is_below = whole.is_relative_to(folder.resolve()) and ".." not in pathlib.PurePath(name).parts
+    return file if is_below and file.is_file() and file.resolve() == whole else None
 
 
 def config_of(known):

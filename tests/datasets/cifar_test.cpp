@@ -285,8 +285,9 @@ TEST_F(Cifar, UnpacksNoMoreThanADataSetMayHold) {
 
 TEST_F(Cifar, NamesWhatIsMissingOrTooLittle) {
   EXPECT_TRUE(says(problem(),
-                   "cifar100: the files are not there ... https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz ... "
-                   "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"));
+                   "cifar100: the files are not there ... "
+                   "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec ... "
+                   "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"));
   unpack(folder_ / "cifar-100-binary");
   EXPECT_TRUE(says(problem({{"validation", "30"}}), "holds 30 training images: too few for validation: 30"));
   EXPECT_TRUE(says(problem({{"mean", "[0.5]"}}), "dataset.mean: expected 3 numbers, one for each channel, found 1"));

@@ -69,7 +69,7 @@ class TensorBoardLogger(CommandTest):
             self.assertIn(words, found.Tensors(tag)[0].tensor_proto.string_val[0].decode())
         begun = metadata.parse_session_start_info_plugin_data(found.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content)
         shown = (begun.group_name, begun.hparams["optimizer.lr"].number_value, begun.hparams["objective.metrics"].string_value)
-        self.assertEqual(shown, ("run", 0.01, "[accuracy, confusion]"))
+        self.assertEqual(shown, ("run", 0.01, "- accuracy\n- confusion"))
         self.assertNotIn("launch.workers", begun.hparams, "where it ran is no parameter")
         self.look_at_the_histograms(run, found)
 

@@ -6,6 +6,7 @@
 #include "config/experiment.h"
 #include "config/monitors.h"
 #include "metrics/logger_hub.h"
+#include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
 
 #include <ddprun/logger.h>

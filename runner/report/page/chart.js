@@ -179,12 +179,12 @@ function stillChart(title, rows, looks, describe, shape = '') {
 
 // One finger moves along the curve and reads it, two fingers zoom, two taps show everything; up and down scrolls the
 // page.
-function touchModel(read) {
+function touchModel(report) {
   const own = Dygraph.defaultInteractionModel;
   const read = (event, graph) => {
     const x = event.touches[0].clientX - graph.graphDiv.getBoundingClientRect().left;
     graph.setSelection(graph.findClosestRow(x));
-    read(graph.toDataXCoord(x), event.touches[0]);
+    report(graph.toDataXCoord(x), event.touches[0]);
   };
   const one = (action) => (event, graph, context) => {
     if (event.touches.length > 1) own[action](event, graph, context); else read(event, graph);

@@ -214,10 +214,13 @@ class CommandTest(unittest.TestCase):
         return run if run.exists() else self.train(run, *words, env=env)
 
     def kill_and_resume(self, run, steps, *words, resumed=(), rank=0):
-        """A run that kill -9 meets in each of these steps, and that is resumed from its newest checkpoint each time. Returns its folder."""
+        """A run that kill -9 meets in each of these steps, and that is resumed from its newest checkpoint each time: there is one before the
+        first of them. Returns its folder."""
         start = (*words, f"run.dir={run}")
         for attempt, step in enumerate(steps):
-            self.kill(self.start_held(step, *start, rank=rank, attempt=attempt))
+            running = self.start_held(step, *start, rank=rank, attempt=attempt)
+            self.wait_until(lambda: checkpoint_steps(self.folder / run), "a checkpoint", running)
+            self.kill(running)
             start = ("resume", run, *resumed)
         newest = checkpoint_steps(self.folder / run)[-1]
         self.assertIn(f"resumed at step {newest}\n", self.ddprun(*start).out())

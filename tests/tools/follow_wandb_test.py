@@ -181,7 +181,7 @@ class Mistakes(FollowTest):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
         for words, code, text in (
             (["nowhere"], 2, "nowhere: No such file or directory"),
-            ([self.folder], 2, f"did you mean {self.folder}/run?"),
+            ([self.folder], 2, f"{self.folder} is not a run folder"),
             (["run", "--poll", "0"], 2, "must be more than 0"),
             (["run"], 1, "log in once with `wandb login`"),
         ):
